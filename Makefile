@@ -1,0 +1,74 @@
+# Kleene: `make demo` on a machine with Python >= 3.11 and Java >= 17 does everything from the environment on.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help venv java demo test fast lint format bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## create .venv and install Kleene with its Spark and development dependencies
+
+$(STAMP): pyproject.toml
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+	  echo "'$(PYTHON)' was not found. Install Python 3.11 or newer, or name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Kleene needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	  echo "Could not create $(VENV); on Debian and Ubuntu the module is a package of its own: sudo apt install python3-venv" >&2; \
+	  rm -rf $(VENV); exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,dev]'
+	@touch $@
+
+# Spark runs on a JVM. JAVA_HOME wins over java on PATH, as it does for Spark itself.
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	command -v "$$java" >/dev/null 2>&1 || { \
+	  if [ -n "$$JAVA_HOME" ]; then echo "JAVA_HOME is set to '$$JAVA_HOME', but there is no Java in it." >&2; \
+	  else echo "Java was not found: neither JAVA_HOME nor java on PATH." >&2; fi; \
+	  $(JAVA_HELP); exit 1; }; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1); \
+	if [ -z "$$version" ] || [ "$$version" -lt 17 ]; then \
+	  echo "Spark needs Java 17 or newer; '$$java' is version '$${version:-unknown}'." >&2; $(JAVA_HELP); exit 1; fi
+
+define JAVA_HELP
+{ echo "Install Java 17 or newer, then try again:"; \
+  echo "  Debian, Ubuntu   sudo apt install openjdk-17-jre-headless"; \
+  echo "  macOS            brew install openjdk@17   (and follow its note on JAVA_HOME)"; \
+  echo "  any, with SDKMAN sdk install java 17-tem"; } >&2
+endef
+
+demo: java $(STAMP) ## an RFID retail day: find the shoplifters and the misplaced items on Spark
+	$(BIN)/kleene demo
+
+# The last line is pytest's own summary; the tests without a JVM come first and use two processes.
+test: java $(STAMP) ## every test except the long ones
+	$(PYTEST) -q -n 2 -m "not spark and not long"
+	$(PYTEST) -q -m "spark and not long"
+
+fast: $(STAMP) ## the tests that need no JVM, in seconds
+	$(PYTEST) -q -n 2 -m "not spark and not long"
+
+lint: $(STAMP) ## style, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## rewrite the code in the house style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: java $(STAMP) ## the benchmarks, with the systems they compare against
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python -m benchmarks
+
+clean: ## remove the environment, caches and generated data
+	rm -rf $(VENV) build dist demo-data spark-warehouse metastore_db derby.log artifacts
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,71 @@
+"""Kleene: complex event processing for Apache Spark.
+
+Finds patterns in streams of events — sequences, absences, repetitions, any-order combinations, within time windows — with the
+same query and the same answer in a DataFrame, an Arrow table and a stream.
+
+One query through the files: `language/parser.py` turns text into a `pattern` (`pattern/operators.py`, `predicates.py`,
+`policies.py`), as `pattern/builder.py` does from Python; `pattern/validate.py` checks it and `pattern/bind.py` binds it to
+the columns of the events; `plan/optimizer.py` decides how it is evaluated (`plan/sequence.py`, printed by `plan/explain.py`);
+`engine/build.py` makes the matcher (`engine/sequence.py` with its loops in `engine/kernels/`); `runtime/arrow.py` and
+`runtime/spark_batch.py` run it where the events are; `interfaces/` is what users call. `testing/oracle.py` says, slowly and
+plainly, what the answer must be.
+
+Importing the package loads neither pyspark nor numba: names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "kleene.interfaces.api": ("Query", "query"),
+    "kleene.common.errors": (
+        "KleeneError",
+        "QuerySyntaxError",
+        "BindingError",
+        "PlanningError",
+        "DataError",
+        "StateError",
+    ),
+    "kleene.runtime.files": ("open_events",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+if TYPE_CHECKING:
+    from kleene.common.errors import (
+        BindingError as BindingError,
+    )
+    from kleene.common.errors import (
+        DataError as DataError,
+    )
+    from kleene.common.errors import (
+        KleeneError as KleeneError,
+    )
+    from kleene.common.errors import (
+        PlanningError as PlanningError,
+    )
+    from kleene.common.errors import (
+        QuerySyntaxError as QuerySyntaxError,
+    )
+    from kleene.common.errors import (
+        StateError as StateError,
+    )
+    from kleene.interfaces.api import Query as Query
+    from kleene.interfaces.api import query as query
+    from kleene.runtime.files import open_events as open_events
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kleene' has no attribute '{name}'")
+    return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,63 @@
+"""Arrow columns as NumPy views and codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kleene.common.errors import DataError
+
+Array = np.ndarray[Any, Any]
+
+TIME_LIMIT = 1 << 62
+"""Integer times beyond this would overflow when a window is added."""
+
+
+def time_values(column: pa.Array, unit: str | None) -> Array:
+    """A time column without NULLs as int64 in the unit of the engine ("us", "ns", or None for plain integers)."""
+    if unit is None:
+        values = view(column if column.type == pa.int64() else pc.cast(column, pa.int64()))
+        if values.size and (int(values.max()) > TIME_LIMIT or int(values.min()) < -TIME_LIMIT):
+            raise DataError(f"time values beyond ±2^62 cannot be ordered safely: {int(values.min())} .. {int(values.max())}")
+        return values
+    zone = column.type.tz if pa.types.is_timestamp(column.type) else None
+    wanted = pa.timestamp(unit, zone)
+    return view((column if column.type == wanted else pc.cast(column, wanted)).cast(pa.int64()))
+
+
+def view(column: pa.Array) -> Array:
+    """A fixed-width column without NULLs as a NumPy array, without a copy."""
+    return np.asarray(column.to_numpy(zero_copy_only=not pa.types.is_boolean(column.type)))
+
+
+def is_viewable(data_type: pa.DataType) -> bool:
+    """Whether a column of this type, without NULLs, is a plain NumPy array in memory."""
+    return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_temporal(data_type))
+
+
+def take(column: pa.Array, rows: Array) -> pa.Array:
+    """`column[rows]`, of the same type; fixed-width columns without NULLs go through NumPy, which is several times faster."""
+    data_type = column.type
+    if column.null_count == 0:
+        if pa.types.is_dictionary(data_type):
+            indices = take(column.indices, rows)
+            return pa.DictionaryArray.from_arrays(indices, column.dictionary, ordered=data_type.ordered)
+        if is_viewable(data_type) and data_type.bit_width in (8, 16, 32, 64):
+            words = np.frombuffer(column.buffers()[1], dtype=f"i{data_type.bit_width // 8}")
+            words = words[column.offset : column.offset + len(column)]
+            return pa.Array.from_buffers(data_type, rows.size, [None, pa.py_buffer(words.take(rows))])
+    return column.take(pa.array(rows))
+
+
+def concat(pieces: Sequence[pa.Array]) -> pa.Array:
+    """One array of several; the only one as it is."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if pa.types.is_dictionary(pieces[0].type):
+        joined = pa.chunked_array(pieces).unify_dictionaries()
+        return pa.concat_arrays(joined.chunks)
+    return pa.concat_arrays(pieces)

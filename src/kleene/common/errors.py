@@ -1,0 +1,129 @@
+"""Every error that Kleene raises on purpose: one base class, one subclass per phase of a query's life.
+
+A message says what was expected, what was found, where (line, column, a caret under the source) and what to do. Problems
+of one query are collected and reported together: a `Problem` is one finding, an error carries all of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Character offsets `[start, end)` of a piece of query text."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding: what is wrong, where in the query text, and what would help."""
+
+    message: str
+    span: Span | None = None
+    hint: str | None = None
+
+
+class KleeneError(Exception):
+    """Base of all errors that Kleene raises on purpose.
+
+    >>> str(KleeneError("no such thing"))
+    'no such thing'
+    """
+
+    def __init__(self, problems: str | Problem | Sequence[Problem], text: str | None = None) -> None:
+        if isinstance(problems, str):
+            problems = (Problem(problems),)
+        elif isinstance(problems, Problem):
+            problems = (problems,)
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.text = text
+        super().__init__("\n\n".join(render(problem, text) for problem in self.problems))
+
+    def __reduce__(self) -> tuple[type[KleeneError], tuple[tuple[Problem, ...], str | None]]:
+        return type(self), (self.problems, self.text)
+
+
+class QuerySyntaxError(KleeneError):
+    """The text is not a query of the language."""
+
+
+class BindingError(KleeneError):
+    """The query is well formed but does not fit itself or the events: unknown names, wrong kinds, forbidden combinations."""
+
+
+class PlanningError(KleeneError):
+    """The query is valid, but no plan can be made for it with the given options."""
+
+
+class DataError(KleeneError):
+    """The events cannot be processed as they are: NULL time or key, ties where order matters, unreadable files."""
+
+
+class StateError(KleeneError):
+    """Saved state cannot be used by this version or this query."""
+
+
+def locate(text: str, offset: int) -> tuple[int, int]:
+    """The 1-based line and column of an offset.
+
+    >>> locate("ab\\ncd", 4)
+    (2, 2)
+    """
+    before = text[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def render(problem: Problem, text: str | None) -> str:
+    """A problem as the user reads it: message, place, caret under the source, hint.
+
+    >>> print(render(Problem("unknown variable 'z'", Span(6, 7), "did you mean 'a'?"), "WHERE z.x = 1"))
+    unknown variable 'z' at line 1, column 7
+      WHERE z.x = 1
+            ^
+      hint: did you mean 'a'?
+    """
+    lines = [problem.message]
+    if problem.span is not None and text is not None:
+        start = min(problem.span.start, len(text))
+        line, column = locate(text, start)
+        lines[0] += f" at line {line}, column {column}"
+        source = text.split("\n")[line - 1]
+        width = max(1, min(problem.span.end - start, len(source) - column + 1))
+        left, shown, offset = _excerpt(source, column - 1)
+        lines.append(f"  {left}{shown}".replace("\t", " "))
+        lines.append("  " + " " * (offset + len(left)) + "^" * min(width, max(1, len(shown) - offset)))
+    if problem.hint:
+        lines.append(f"  hint: {problem.hint}")
+    return "\n".join(lines)
+
+
+def _excerpt(source: str, offset: int, width: int = 120) -> tuple[str, str, int]:
+    """The part of a long line around `offset`: (ellipsis, text, offset within that text)."""
+    if len(source) <= width:
+        return "", source, offset
+    begin = max(0, offset - width // 2)
+    return ("..." if begin else ""), source[begin : begin + width], offset - begin
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """A "did you mean" hint, or the list of what exists when nothing is near.
+
+    >>> nearest("tagid", ["tag_id", "price"])
+    "did you mean 'tag_id'?"
+    >>> nearest("zzz", ["tag_id", "price"])
+    "known: 'price', 'tag_id'"
+    """
+    names = sorted(set(known))
+    by_fold = {candidate.casefold(): candidate for candidate in names}
+    close = difflib.get_close_matches(name.casefold(), list(by_fold), n=1, cutoff=0.6)
+    if close:
+        return f"did you mean '{by_fold[close[0]]}'?"
+    if not names:
+        return None
+    shown = ", ".join(f"'{candidate}'" for candidate in names[:12])
+    return f"known: {shown}" + (", ..." if len(names) > 12 else "")

@@ -1,0 +1,16 @@
+"""From a plan to the matcher that executes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from kleene.engine.matcher import Matcher
+from kleene.engine.sequence import SequenceMatcher
+from kleene.plan.sequence import SequencePlan
+
+
+def build_matcher(plan: SequencePlan, events: pa.Schema, *, bad_rows: str = "error", **tuning: Any) -> Matcher:
+    """A matcher of the plan for events with the given Arrow schema."""
+    return SequenceMatcher(plan, events, bad_rows=bad_rows, **tuning)

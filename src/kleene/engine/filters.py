@@ -1,0 +1,362 @@
+"""Predicates between events as compiled block filters.
+
+Each level's predicates become one Python function, written from the bound expression tree (never from the user's text: the
+source has only generated names and numbers), compiled by numba and called once per block of candidates. Bodies are
+branch-free: a condition is a pair (is true, is false), a value a pair (number, is known), which makes three-valued logic four
+bit operations.
+
+A filter reads columns by number. `ColumnSpec` says what each holds; `FilterColumns` fills them for the rows at hand. Strings
+become ranks in the order of all strings compared, constants included.
+
+Cost: about 1.5-2.5 ns a candidate; 0.1-0.2 s to compile a query's filter, once per process.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kleene.common.errors import DataError
+from kleene.common.schema import Kind
+from kleene.engine.kernels import BlockFilter, compile_filter
+from kleene.engine.vectorized import literal_scalar
+from kleene.pattern import predicates as p
+from kleene.pattern.bind import kind_of
+from kleene.pattern.bound import BoundQuery
+from kleene.plan.compilable import is_column
+
+OVERFLOW = 0
+"""The entry of `constants` that a filter sets when integer arithmetic leaves 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """A column of a filter: the value of an expression over one variable's event, or whether its type lacks an attribute."""
+
+    expression: p.Expression
+    variable: str
+    kind: Kind
+    lacks: bool = False
+
+
+@dataclass(slots=True)
+class _Program:
+    """What the levels' bodies share: columns and constants, numbered."""
+
+    bound: BoundQuery
+    ints: list[ColumnSpec] = field(default_factory=list)
+    floats: list[ColumnSpec] = field(default_factory=list)
+    constants: list[p.Literal] = field(default_factory=list)
+
+    def column(self, spec: ColumnSpec) -> tuple[str, int, int]:
+        """(matrix, row of the value, row of its validity)."""
+        is_float = spec.kind is Kind.FLOAT
+        columns = self.floats if is_float else self.ints
+        if spec not in columns:
+            columns.append(spec)
+        row = columns.index(spec)
+        return ("floats", row, -row - 1) if is_float else ("ints", row, row)
+
+    def constant(self, literal: p.Literal) -> str:
+        if literal not in self.constants:
+            self.constants.append(literal)
+        return f"constants[{self.constants.index(literal) + 1}]"
+
+
+Value = tuple[str, str, bool]
+"""Source of (number, is known, is a float)."""
+
+Truth = tuple[str, str]
+"""Source of (is true, is false)."""
+
+
+class _Body:
+    """Writes the body of one level: what reads only bound events goes before the loop, the rest inside it."""
+
+    def __init__(self, program: _Program, positions: dict[str, int], level: int) -> None:
+        self.program = program
+        self.positions = positions
+        self.level = level
+        self.hoisted: list[str] = []
+        self.inside: list[str] = []
+        self._names: dict[tuple[str, bool], str] = {}
+
+    def name(self, source: str, node: p.Expression) -> str:
+        """A variable that holds the source's value, written once."""
+        loop = any(self.positions[variable] == self.level for variable in p.variables(node))
+        key = (source, loop)
+        if key not in self._names:
+            self._names[key] = f"v{len(self._names)}"
+            (self.inside if loop else self.hoisted).append(f"{self._names[key]} = {source}")
+        return self._names[key]
+
+    def value(self, node: p.Expression) -> Value:
+        if isinstance(node, p.Literal):
+            return self._literal(node)
+        if is_column(node):
+            return self._column(node)
+        if isinstance(node, p.Negate):
+            number, known, is_float = self.value(node.operand)
+            return self.name(f"-{number}", node), known, is_float
+        if isinstance(node, p.Arithmetic):
+            return self._arithmetic(node)
+        # A condition used as a value: 1, 0 or unknown.
+        true, false = self.truth(node)
+        return self.name(f"{true} * 1", node), self.name(f"{true} | {false}", node), False
+
+    def _literal(self, node: p.Literal) -> Value:
+        value = node.value
+        if value is None:
+            return "0", "False", False
+        if isinstance(value, bool):
+            return str(int(value)), "True", False
+        if isinstance(value, int):
+            return repr(value), "True", False
+        if isinstance(value, float):
+            if not np.isfinite(value):
+                return f"np.float64({str(value)!r})", "True", True
+            return repr(value), "True", True
+        return self.program.constant(node), "True", False
+
+    def _column(self, node: p.Expression) -> Value:
+        (variable,) = p.variables(node)
+        kind = kind_of(node, self.program.bound.schema)
+        matrix, row, validity = self.program.column(ColumnSpec(node, variable, kind))
+        return (
+            self.name(f"{matrix}[{row}, {self._row(variable)}]", node),
+            self.name(f"valid[{validity}, {self._row(variable)}] != 0", node),
+            matrix == "floats",
+        )
+
+    def _row(self, variable: str) -> str:
+        position = self.positions[variable]
+        return "row" if position == self.level else f"bound[{position}]"
+
+    def _arithmetic(self, node: p.Arithmetic) -> Value:
+        left, left_known, left_float = self.value(node.left)
+        right, right_known, right_float = self.value(node.right)
+        known = _all(left_known, right_known)
+        is_float = left_float or right_float
+        operator = node.operator
+        if operator == "/":
+            known = self.name(_all(known, f"({right} != 0)"), node)
+            divisor = self.name(f"{right} if {right} != 0 else 1", node)
+            return self.name(f"{left} / {divisor}", node), known, True
+        if operator == "%":
+            known = self.name(_all(known, f"({right} != 0)"), node)
+            divisor = self.name(f"{right} if {right} != 0 else 1", node)
+            remainder = self.name(f"abs({left}) % abs({divisor})", node)
+            return self.name(f"-{remainder} if {left} < 0 else {remainder}", node), known, is_float
+        result = self.name(f"{left} {operator} {right}", node)
+        if not is_float:
+            # Beyond 64 bits the same operation in floating point is far from the wrapped integer.
+            shadow = f"abs({left} * 1.0 {operator} {right} * 1.0) > 9.22e18"
+            self._statement(f"constants[{OVERFLOW}] |= ({shadow}) & {known}", node)
+        return result, known, is_float
+
+    def _statement(self, source: str, node: p.Expression) -> None:
+        loop = any(self.positions[variable] == self.level for variable in p.variables(node))
+        lines = self.inside if loop else self.hoisted
+        if source not in lines:
+            lines.append(source)
+
+    def truth(self, node: p.Expression) -> Truth:
+        if isinstance(node, p.And | p.Or):
+            pairs = [self.truth(operand) for operand in node.operands]
+            all_true = " & ".join(true for true, _ in pairs)
+            any_true = " | ".join(true for true, _ in pairs)
+            all_false = " & ".join(false for _, false in pairs)
+            any_false = " | ".join(false for _, false in pairs)
+            if isinstance(node, p.And):
+                return self.name(all_true, node), self.name(any_false, node)
+            return self.name(any_true, node), self.name(all_false, node)
+        if isinstance(node, p.Not):
+            true, false = self.truth(node.operand)
+            return false, true
+        if isinstance(node, p.Comparison):
+            return self._lacking(node, self._compared(node, node.operator, node.left, node.right))
+        if isinstance(node, p.Between):
+            low = self._compared(node, ">=", node.operand, node.low)
+            high = self._compared(node, "<=", node.operand, node.high)
+            both = self.name(f"{low[0]} & {high[0]}", node), self.name(f"{low[1]} | {high[1]}", node)
+            return self._lacking(node, both)
+        if isinstance(node, p.In):
+            assert isinstance(node.items, tuple)
+            pairs = [self._compared(node, "=", node.operand, item) for item in node.items]
+            true = self.name(" | ".join(pair[0] for pair in pairs), node)
+            return self._lacking(node, (true, self.name(" & ".join(pair[1] for pair in pairs), node)))
+        if isinstance(node, p.IsNull):
+            _, known, _ = self.value(node.operand)
+            return self._lacking(node, (self.name(f"not {known}", node), known))
+        number, known, _ = self.value(node)
+        true = self.name(f"{known} & ({number} != 0)", node)
+        return true, self.name(f"{known} & ({number} == 0)", node)
+
+    def _compared(self, node: p.Expression, operator: str, left: p.Expression, right: p.Expression) -> Truth:
+        first, first_known, first_float = self.value(left)
+        second, second_known, second_float = self.value(right)
+        if first_float != second_float:
+            # Numbers of different kinds are compared as floating point.
+            first, second = (first, f"np.float64({second})") if first_float else (f"np.float64({first})", second)
+        known = self.name(_all(first_known, second_known), node)
+        sign = "==" if operator == "=" else operator
+        result = self.name(f"{first} {sign} {second}", node)
+        return self.name(f"{known} & {result}", node), self.name(f"{known} & (not {result})", node)
+
+    def _lacking(self, node: p.Expression, truth: Truth) -> Truth:
+        """An atomic predicate that reads an attribute which the event's type lacks holds."""
+        bound = self.program.bound
+        for attribute in p.walk(node):
+            if not isinstance(attribute, p.Attribute):
+                continue
+            types = bound.component(attribute.variable).types
+            lacking = [event_type for event_type in types if bound.lacks(event_type, attribute.name)]
+            if not lacking:
+                continue
+            if len(lacking) == len(types):
+                return "True", "False"
+            spec = ColumnSpec(attribute, attribute.variable, Kind.BOOLEAN, lacks=True)
+            matrix, row, _ = self.program.column(spec)
+            flag = self.name(f"{matrix}[{row}, {self._row(attribute.variable)}] != 0", attribute)
+            truth = self.name(f"{truth[0]} | {flag}", node), self.name(f"{truth[1]} & (not {flag})", node)
+        return truth
+
+
+def _all(*known: str) -> str:
+    needed = [item for item in dict.fromkeys(known) if item != "True"]
+    return " & ".join(needed) if needed else "True"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterProgram:
+    """The compiled filter of a plan and the columns it reads."""
+
+    block_filter: BlockFilter
+    ints: tuple[ColumnSpec, ...]
+    floats: tuple[ColumnSpec, ...]
+    constants: tuple[p.Literal, ...]
+    source: str
+
+
+def build_filter(bound: BoundQuery, variables: Sequence[str], levels: Sequence[Sequence[p.Expression]]) -> FilterProgram | None:
+    """The block filter of the predicates decided at each level, or None without any."""
+    if not any(levels):
+        return None
+    program = _Program(bound)
+    positions = {variable: index for index, variable in enumerate(variables)}
+    lines = ["def block_filter(level, bound, stack, selected, n, ints, floats, valid, constants):"]
+    for level, conjuncts in enumerate(levels):
+        if not conjuncts:
+            continue
+        body = _Body(program, positions, level)
+        held = [body.truth(conjunct)[0] for conjunct in conjuncts]
+        lines += [
+            f"    if level == {level}:",
+            *(f"        {line}" for line in body.hoisted),
+            "        kept = 0",
+            "        for position in range(n):",
+            "            index = selected[position]",
+            "            row = stack[index]",
+            *(f"            {line}" for line in body.inside),
+            "            selected[kept] = index",
+            f"            kept += 1 if {' & '.join(held)} else 0",
+            "        return kept",
+        ]
+    lines.append("    return n")
+    source = "\n".join(lines) + "\n"
+    return FilterProgram(_compiled(source), tuple(program.ints), tuple(program.floats), tuple(program.constants), source)
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: str) -> BlockFilter:
+    namespace: dict[str, Any] = {"np": np}
+    exec(compile(source, "<kleene block filter>", "exec"), namespace)  # noqa: S102 - generated above, no user text in it
+    function: BlockFilter = namespace["block_filter"]
+    return compile_filter(function)
+
+
+@lru_cache(maxsize=1)
+def no_filter() -> BlockFilter:
+    """The filter of a plan without predicates between events: kernels need one to be typed."""
+    return compile_filter(_keep_all, cached=True)
+
+
+def _keep_all(_0, _1, _2, _3, n, _5, _6, _7, _8):  # type: ignore[no-untyped-def]
+    return n
+
+
+def fill_columns(
+    program: FilterProgram | None,
+    rows: int,
+    column: Callable[[ColumnSpec], pa.Array],
+    places: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]],
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The matrices (ints, floats, valid, constants) of a filter for `rows` rows; `column` evaluates a spec, `places` brings
+    values by row into the order in which the kernel reads them.
+    """
+    if program is None:
+        return np.empty((0, 0), np.int64), np.empty((0, 0)), np.empty((0, 0), np.uint8), np.zeros(1, np.int64)
+    ints = np.zeros((len(program.ints), rows), np.int64)
+    floats = np.zeros((len(program.floats), rows), np.float64)
+    valid = np.ones((len(program.ints) + len(program.floats), rows), np.uint8)
+    constants = np.zeros(len(program.constants) + 1, np.int64)
+    arrays = [column(spec) for spec in program.ints]
+    unit = "ns" if any(getattr(array.type, "unit", None) == "ns" for array in arrays) else "us"
+    texts = [index for index, spec in enumerate(program.ints) if spec.kind is Kind.STRING and not spec.lacks]
+    written = [literal.value for literal in program.constants if isinstance(literal.value, str)]
+    dictionary = _sorted_dictionary([*(arrays[index] for index in texts), pa.array(written, pa.string())])
+    for index, (spec, array) in enumerate(zip(program.ints, arrays, strict=True)):
+        if array.null_count:
+            valid[index] = array.is_valid().to_numpy(zero_copy_only=False)
+        ints[index] = _ranks(array, dictionary) if index in texts else _integers(array, spec, unit)
+    for index, spec in enumerate(program.floats):
+        array = column(spec)
+        if array.null_count:
+            valid[-index - 1] = array.is_valid().to_numpy(zero_copy_only=False)
+        floats[index] = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False)
+    for index, literal in enumerate(program.constants):
+        constants[index + 1] = _constant(literal, dictionary, unit)
+    return places(ints), places(floats), places(valid), constants
+
+
+def check_overflow(constants: np.ndarray[Any, Any]) -> None:
+    """Raises if a filter's integer arithmetic left 64 bits."""
+    if constants[OVERFLOW]:
+        raise DataError("integer overflow: a result in a WHERE predicate does not fit 64 bits")
+
+
+def _sorted_dictionary(arrays: list[pa.Array]) -> pa.Array:
+    distinct = pc.unique(pa.chunked_array([pc.unique(array) for array in arrays], pa.string()))
+    distinct = distinct.drop_null()
+    return distinct.take(pc.sort_indices(distinct))
+
+
+def _ranks(array: pa.Array, dictionary: pa.Array) -> np.ndarray[Any, Any]:
+    ranks = pc.index_in(array, value_set=dictionary)
+    return np.asarray(pc.fill_null(ranks, 0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _integers(array: pa.Array, spec: ColumnSpec, unit: str) -> np.ndarray[Any, Any]:
+    if spec.kind is Kind.TIMESTAMP:
+        array = array.cast(pa.timestamp(unit, "UTC")).cast(pa.int64())
+    elif spec.kind is Kind.DURATION:
+        array = array.cast(pa.duration(unit)).cast(pa.int64())
+    elif pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    return np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _constant(literal: p.Literal, dictionary: pa.Array, unit: str) -> int:
+    value = literal.value
+    if isinstance(value, str):
+        return int(pc.index(dictionary, pa.scalar(value)).as_py())
+    scalar = literal_scalar(value)
+    kind = pa.timestamp(unit, "UTC") if isinstance(value, dt.datetime) else pa.duration(unit)
+    return int(scalar.cast(kind).cast(pa.int64()).as_py())

@@ -1,0 +1,90 @@
+"""The only package that knows numba: loops over arrays and integers, compiled once and cached on disk.
+
+Kernels take arrays and integers and return arrays: no nulls, strings or Python objects inside. With the environment variable
+`KLEENE_KERNELS=python` every kernel is the plain Python function it was written as (slow, but nothing is compiled and numba
+is not even imported); the test suite uses this to run the same logic without compiling a filter per random query.
+
+The cache directory is the first writable one of `KLEENE_CACHE_DIR`, the user's cache and the temporary directory; without any,
+kernels are compiled anew in each process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+COMPILED = os.environ.get("KLEENE_KERNELS", "compiled") != "python"
+
+BlockFilter = Callable[..., int]
+"""`f(level, bound, stack, selected, n, ints, floats, valid, constants) -> n`: keeps, in place, those of the first n entries of
+`selected` (indices into `stack`, whose entries are rows) that satisfy the predicates decided when `level` is bound."""
+
+
+def _writable(directory: Path) -> bool:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
+
+
+def _cache_directory() -> Path | None:
+    candidates: list[Path] = []
+    if os.environ.get("KLEENE_CACHE_DIR"):
+        candidates.append(Path(os.environ["KLEENE_CACHE_DIR"]))
+    with contextlib.suppress(RuntimeError):  # there may be no home directory
+        candidates.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kleene")
+    candidates.append(Path(tempfile.gettempdir()) / f"kleene-{os.getuid() if hasattr(os, 'getuid') else 'cache'}")
+    return next((candidate for candidate in candidates if _writable(candidate)), None)
+
+
+if COMPILED:
+    import numba
+    from numba import types
+
+    _directory = _cache_directory()
+    if _directory is not None:
+        # Read by numba when a function is decorated; a read-only package and home would otherwise make the import fail.
+        vars(numba.config)["CACHE_DIR"] = str(_directory)
+
+    FILTER_SIGNATURE = types.int64(
+        types.int64,
+        types.int64[::1],
+        types.int64[::1],
+        types.int64[::1],
+        types.int64,
+        types.int64[:, ::1],
+        types.float64[:, ::1],
+        types.uint8[:, ::1],
+        types.int64[::1],
+    )
+
+
+def kernel(function: F) -> F:
+    """Compiles a loop on first use, or leaves it as it is under `KLEENE_KERNELS=python`."""
+    if not COMPILED:
+        return function
+    return cast(F, numba.njit(cache=_directory is not None, nogil=True, error_model="numpy")(function))
+
+
+def inlined(function: F) -> F:
+    """A part of a kernel, written out at each call: passing many arrays costs more than small bodies do."""
+    if not COMPILED:
+        return function
+    return cast(F, numba.njit(inline="always", error_model="numpy")(function))
+
+
+def compile_filter(function: BlockFilter, *, cached: bool = False) -> BlockFilter:
+    """A block filter in the form that a compiled kernel can call through a pointer."""
+    if not COMPILED:
+        return function
+    return cast(
+        BlockFilter, numba.cfunc(FILTER_SIGNATURE, cache=cached and _directory is not None, error_model="numpy")(function)
+    )

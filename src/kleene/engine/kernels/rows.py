@@ -1,0 +1,93 @@
+"""From columns to ordered groups of relevant rows: type tests, dense codes, counting sort.
+
+Costs, measured on one core: type test and compaction about 1 ns a row, dense codes 1-12 ns a relevant row (cache), sort 4-12
+ns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kleene.engine.kernels import kernel
+
+Array = np.ndarray[Any, Any]
+
+
+@kernel
+def select_by_type(codes: Array, component_masks: Array, rows: Array, masks: Array) -> int:
+    """Writes the rows whose type code has a component, and their component masks; returns how many."""
+    count = 0
+    for row in range(codes.size):
+        mask = component_masks[codes[row]]
+        rows[count] = row
+        masks[count] = mask
+        count += mask != 0
+    return count
+
+
+@kernel
+def dense_codes(keys: Array, table: Array, codes: Array) -> int:
+    """Numbers the distinct int64 keys in order of appearance; `table` holds -1 and has a power of two > 2 * keys entries.
+
+    Open addressing: a slot holds the position of the first row with its key.
+    """
+    size = np.uint64(table.size - 1)
+    distinct = 0
+    for row in range(keys.size):
+        key = keys[row]
+        mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+        slot = (mixed ^ (mixed >> np.uint64(32))) & size
+        while True:
+            first = table[slot]
+            if first < 0:
+                table[slot] = row
+                codes[row] = distinct
+                distinct += 1
+                break
+            if keys[first] == key:
+                codes[row] = codes[first]
+                break
+            slot = (slot + np.uint64(1)) & size
+    return distinct
+
+
+@kernel
+def counting_sort(
+    codes: Array, ts: Array, masks: Array, offsets: Array, order: Array, sorted_ts: Array, sorted_masks: Array
+) -> None:
+    """Orders rows by code, stably, with their times and masks, so that each group is then read in one sweep.
+
+    `offsets` has one entry more than there are codes and ends as the bounds of the groups.
+    """
+    for row in range(codes.size):
+        offsets[codes[row] + 1] += 1
+    for code in range(1, offsets.size):
+        offsets[code] += offsets[code - 1]
+    for row in range(codes.size):
+        code = codes[row]
+        place = offsets[code]
+        order[place] = row
+        sorted_ts[place] = ts[row]
+        sorted_masks[place] = masks[row]
+        offsets[code] = place + 1
+    for code in range(offsets.size - 1, 0, -1):
+        offsets[code] = offsets[code - 1]
+    offsets[0] = 0
+
+
+@kernel
+def first_descent(values: Array) -> int:
+    """The first position whose value is smaller than the one before it, or -1 if the values never descend."""
+    for row in range(1, values.size):
+        if values[row] < values[row - 1]:
+            return row
+    return -1
+
+
+@kernel
+def gather(values: Array, places: Array, out: Array) -> None:
+    """`out = values[places]`."""
+    for position in range(places.size):
+        out[position] = values[places[position]]

@@ -1,0 +1,376 @@
+"""Sequence scan and construction: the runtime stack and active instance stacks of SASE (sections 3.2 and 4.1-4.3).
+
+Events come grouped in segments (one per partition value; one in all without partitioning), in stream order within each; an
+event is known by its place in that order, and `order[place]` is its row. Per segment, component s has a stack of instances:
+`stack[s]` their places, `stack_rip[s]` how many instances of the previous stack precede each (the paper's RIP field as a
+count). Stacks are contiguous and reused from segment to segment, so they stay in cache, and the instances that may precede
+one are a range: `[low[s - 1], rip)`.
+
+`rank` is the stream order: events of equal rank are simultaneous and never follow one another. Construction goes from the last
+component (level L - 1, the trigger) down to level 0; it may stop at any match when the output is full and goes on from there
+when called again. A sequence has at least two components here: of one, every row is a match by itself.
+
+Cost: one push per component that a row can bind; construction visits only instances inside the window, when it is pushed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kleene.engine.kernels import BlockFilter, inlined, kernel
+
+Array = np.ndarray[Any, Any]
+
+SEGMENT, POSITION, RESUME, LEVEL, COUNT, PUSHES, VISITS, SEQUENCES = range(8)
+"""Entries of the `state` array: where to go on, and the counted work."""
+
+DONE, OUTPUT_FULL = 0, 1
+
+TESTED, FILTERED = 1, 2
+"""Bits of `checks[level]`: equivalence tests of dynamic filtering, predicates of the block filter."""
+
+
+@inlined
+def _enter(
+    level: int,
+    rip: int,
+    checks: Array,
+    tests: Array,
+    stack: Array,
+    low: Array,
+    selected: Array,
+    current: Array,
+    stop: Array,
+    chosen: Array,
+    state: Array,
+    block_filter: BlockFilter,
+    ints: Array,
+    floats: Array,
+    valid: Array,
+    constants: Array,
+) -> None:
+    """Prepares the candidates of a level: a range of the stack, or a selection of it where predicates are decided here."""
+    lowest = low[level]
+    state[VISITS] += max(0, rip - lowest)
+    if checks[level] == 0:
+        current[level] = rip - 1
+        stop[level] = lowest
+        return
+    count = 0
+    if checks[level] & TESTED:
+        trigger = chosen[chosen.size - 1]
+        for index in range(lowest, rip):
+            place = stack[level, index]
+            same = True
+            for test in range(tests.shape[0]):
+                same &= tests[test, place] == tests[test, trigger]
+            selected[level, count] = index
+            count += same
+    else:
+        for index in range(lowest, rip):
+            selected[level, count] = index
+            count += 1
+    if count > 0 and checks[level] & FILTERED:
+        count = block_filter(level, chosen, stack[level], selected[level], count, ints, floats, valid, constants)
+    current[level] = count - 1
+    stop[level] = 0
+
+
+@inlined
+def _construct(
+    checks: Array,
+    tests: Array,
+    stack: Array,
+    stack_rip: Array,
+    low: Array,
+    selected: Array,
+    current: Array,
+    stop: Array,
+    chosen: Array,
+    state: Array,
+    block_filter: BlockFilter,
+    ints: Array,
+    floats: Array,
+    valid: Array,
+    constants: Array,
+    out: Array,
+) -> int:
+    """Depth-first search from the level in `state` until all sequences of the trigger are out, or the output is full.
+
+    The trigger is written for all its sequences at the end.
+    """
+    last = chosen.size - 1
+    room = out.shape[1]
+    level = state[LEVEL]
+    count = state[COUNT]
+    begun = count
+    visits = 0
+    full = False
+    while level < last:
+        if level > 0:
+            index = current[level]
+            if index < stop[level]:
+                level += 1
+                continue
+            current[level] = index - 1
+            if checks[level]:
+                index = selected[level, index]
+            chosen[level] = stack[level, index]
+            rip = stack_rip[level, index]
+            level -= 1
+            if level > 0 or checks[0]:
+                _enter(
+                    level, rip, checks, tests, stack, low, selected, current, stop, chosen, state,
+                    block_filter, ints, floats, valid, constants,
+                )  # fmt: skip
+                continue
+            bottom = low[0]
+            visits += rip - bottom
+            if rip - bottom <= room - count:
+                first = count
+                for entry in range(rip - 1, bottom - 1, -1):
+                    out[0, count] = stack[0, entry]
+                    count += 1
+                for component in range(1, last):
+                    place = chosen[component]
+                    for position in range(first, count):
+                        out[component, position] = place
+                level = 1
+                continue
+            current[0] = rip - 1
+            stop[0] = bottom
+        top = current[0]
+        bottom = max(stop[0], top + 1 - (room - count))
+        for entry in range(top, bottom - 1, -1):
+            index = selected[0, entry] if checks[0] else entry
+            out[0, count] = stack[0, index]
+            for component in range(1, last):
+                out[component, count] = chosen[component]
+            count += 1
+        if bottom > stop[0]:
+            current[0] = bottom - 1
+            full = True
+            break
+        level = 1
+    for position in range(begun, count):
+        out[last, position] = chosen[last]
+    state[VISITS] += visits
+    state[SEQUENCES] += count - begun
+    state[COUNT] = count
+    state[LEVEL] = level
+    return OUTPUT_FULL if full else DONE
+
+
+@kernel
+def active_instance_stacks(
+    order: Array,
+    offsets: Array,
+    ts: Array,
+    rank: Array,
+    mask: Array,
+    window: int,
+    window_in_scan: bool,
+    window_in_construction: bool,
+    emit_from: int,
+    checks: Array,
+    tests: Array,
+    transition_tests: bool,
+    stack: Array,
+    stack_rip: Array,
+    size: Array,
+    head: Array,
+    low: Array,
+    selected: Array,
+    current: Array,
+    stop: Array,
+    chosen: Array,
+    state: Array,
+    block_filter: BlockFilter,
+    ints: Array,
+    floats: Array,
+    valid: Array,
+    constants: Array,
+    out: Array,
+) -> int:
+    """Sequence scan and construction over (partitioned) active instance stacks; see the module for the layout.
+
+    `transition_tests` is Multi-PAIS: an event enters a stack only if the previous one holds an instance that agrees with it on
+    every further test. The stacks of the other attributes are not kept: their intersection with the first attribute's stack
+    is found by testing the instances of that stack.
+    """
+    length = size.size
+    last = length - 1
+    resumed = state[RESUME] == 1
+    for segment in range(state[SEGMENT], offsets.size - 1):
+        begin = offsets[segment]
+        end = offsets[segment + 1]
+        if end - begin < length:
+            continue
+        if resumed:
+            begin = state[POSITION]
+        else:
+            for component in range(length):
+                size[component] = 0
+                head[component] = 0
+                low[component] = 0
+        for position in range(begin, end):
+            bits = mask[position]
+            now = ts[position]
+            for component in range(last, -1, -1):
+                if (bits >> component) & 1 == 0:
+                    continue
+                rip = 0
+                if component > 0 and not resumed:
+                    before = component - 1
+                    rip = size[before]
+                    if window_in_scan:
+                        while head[before] < rip and now - ts[stack[before, head[before]]] >= window:
+                            head[before] += 1
+                    while rip > head[before] and rank[stack[before, rip - 1]] >= rank[position]:
+                        rip -= 1
+                    if rip <= head[before]:
+                        continue
+                    if transition_tests:
+                        index = rip - 1
+                        while index >= head[before]:
+                            same = True
+                            for test in range(tests.shape[0]):
+                                same &= tests[test, position] == tests[test, stack[before, index]]
+                            if same:
+                                break
+                            index -= 1
+                        if index < head[before]:
+                            continue
+                if component < last:
+                    top = size[component]
+                    stack[component, top] = position
+                    stack_rip[component, top] = rip
+                    size[component] = top + 1
+                    state[PUSHES] += 1
+                    continue
+                if not resumed:
+                    if order[position] < emit_from:
+                        continue
+                    chosen[last] = position
+                    for level in range(last):
+                        if window_in_construction:
+                            while low[level] < size[level] and now - ts[stack[level, low[level]]] >= window:
+                                low[level] += 1
+                        else:
+                            low[level] = head[level]
+                    state[LEVEL] = last - 1
+                    _enter(
+                        last - 1, rip, checks, tests, stack, low, selected, current, stop, chosen, state,
+                        block_filter, ints, floats, valid, constants,
+                    )  # fmt: skip
+                resumed = False
+                full = _construct(
+                    checks, tests, stack, stack_rip, low, selected, current, stop, chosen, state,
+                    block_filter, ints, floats, valid, constants, out,
+                )  # fmt: skip
+                if full == OUTPUT_FULL:
+                    state[SEGMENT] = segment
+                    state[POSITION] = position
+                    state[RESUME] = 1
+                    return OUTPUT_FULL
+    state[RESUME] = 0
+    return DONE
+
+
+@kernel
+def runtime_stack(
+    order: Array,
+    offsets: Array,
+    ts: Array,
+    rank: Array,
+    mask: Array,
+    window: int,
+    window_in_construction: bool,
+    emit_from: int,
+    checks: Array,
+    tests: Array,
+    active: Array,
+    stack: Array,
+    stack_rip: Array,
+    low: Array,
+    selected: Array,
+    current: Array,
+    stop: Array,
+    chosen: Array,
+    state: Array,
+    block_filter: BlockFilter,
+    ints: Array,
+    floats: Array,
+    valid: Array,
+    constants: Array,
+    out: Array,
+) -> int:
+    """The basic algorithm (section 3.2): one cell per event, searched backwards on every accepting event.
+
+    `active[position]` is the cell of an event: the set of transitions it fired. An accepting event walks the cells back to the
+    start of the window once, collects the instances of every state, and enumerates their paths. Cost: the window, per trigger.
+    """
+    length = low.size
+    last = length - 1
+    resumed = state[RESUME] == 1
+    for segment in range(state[SEGMENT], offsets.size - 1):
+        begin = offsets[segment]
+        end = offsets[segment + 1]
+        reached = 0
+        start = begin
+        if resumed:
+            start = state[POSITION]
+            for position in range(begin, start):
+                reached |= active[position]
+        for position in range(start, end):
+            now = ts[position]
+            if not resumed:
+                # A transition fires from a state that an earlier cell activated; state 0 is active everywhere.
+                fired = mask[position] & ((reached << 1) | 1) & ((1 << length) - 1)
+                active[position] = fired
+                if (fired >> last) & 1 == 0 or order[position] < emit_from:
+                    reached |= fired
+                    continue
+                chosen[last] = position
+                for level in range(last):
+                    low[level] = end - begin
+                # Instances are collected backwards, so each stack fills from its far end towards `low`.
+                cell = position - 1
+                while cell >= begin:
+                    if window_in_construction and now - ts[cell] >= window:
+                        break
+                    state[VISITS] += length
+                    for level in range(last):
+                        if (active[cell] >> level) & 1:
+                            low[level] -= 1
+                            stack[level, low[level]] = cell
+                    cell -= 1
+                for level in range(1, last):
+                    rip = low[level - 1]
+                    for index in range(low[level], end - begin):
+                        while rip < end - begin and rank[stack[level - 1, rip]] < rank[stack[level, index]]:
+                            rip += 1
+                        stack_rip[level, index] = rip
+                rip = end - begin
+                while rip > low[last - 1] and rank[stack[last - 1, rip - 1]] >= rank[position]:
+                    rip -= 1
+                state[LEVEL] = last - 1
+                _enter(
+                    last - 1, rip, checks, tests, stack, low, selected, current, stop, chosen, state,
+                    block_filter, ints, floats, valid, constants,
+                )  # fmt: skip
+            resumed = False
+            reached |= active[position]
+            full = _construct(
+                checks, tests, stack, stack_rip, low, selected, current, stop, chosen, state,
+                block_filter, ints, floats, valid, constants, out,
+            )  # fmt: skip
+            if full == OUTPUT_FULL:
+                state[SEGMENT] = segment
+                state[POSITION] = position
+                state[RESUME] = 1
+                return OUTPUT_FULL
+    state[RESUME] = 0
+    return DONE

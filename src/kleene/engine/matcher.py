@@ -1,0 +1,58 @@
+"""The contract of all matching mechanisms: events in, matches out, in batches.
+
+A mechanism may keep recent events between calls, and nothing that the events alone do not determine. The matches of a stream do
+not depend on how it is cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counted work, for explain, benchmarks and progress."""
+
+    events: int = 0
+    """Rows read."""
+    relevant: int = 0
+    """Rows that some component can bind."""
+    bad: int = 0
+    """Rows with a NULL time, key or type, or an undeclared type."""
+    instances: int = 0
+    """Events pushed on stacks."""
+    visits: int = 0
+    """Instances (or cells of the runtime stack) looked at by construction."""
+    sequences: int = 0
+    """Event sequences that construction made."""
+    selected: int = 0
+    """Sequences left after selection and window."""
+    matches: int = 0
+    """Matches reported."""
+
+
+@dataclass(slots=True)
+class BadRows:
+    """Rows set aside by `bad_rows="quarantine"`, each batch with a `reason` column."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+
+
+class Matcher(Protocol):
+    """One query over one ordered stream of events."""
+
+    output_schema: pa.Schema
+    metrics: Metrics
+    bad_rows: BadRows
+
+    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Takes the next events in stream order; yields matches that are certain by now."""
+        ...
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The stream has ended: yields what is left."""
+        ...

@@ -1,0 +1,62 @@
+"""The columns of a working set in the order in which construction reads it: grouped by partition.
+
+Matches of one partition lie together, so reading their events in this order stays in cache. A column is brought into it when
+enough of it is read to pay for that; until then single values are taken from where they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kleene.common.columns import is_viewable, take
+from kleene.engine.grouping import Groups
+from kleene.engine.kernels.rows import gather
+from kleene.engine.working_set import WorkingSet
+
+Array = np.ndarray[Any, Any]
+
+WORTH_PLACING = 4
+"""A column is placed when one read takes at least one in this many of its values."""
+
+
+class PlacedColumns:
+    """Columns by place; see `kleene.engine.grouping.Groups`."""
+
+    def __init__(self, working: WorkingSet, groups: Groups) -> None:
+        self._working = working
+        self._groups = groups
+        self._columns: dict[str, pa.Array] = {}
+
+    def __len__(self) -> int:
+        return len(self._working)
+
+    def column(self, name: str) -> pa.Array:
+        """A whole column by place."""
+        if name not in self._columns:
+            column = self._working.column(name)
+            self._columns[name] = column if self._groups.is_one else take(column, self._groups.order)
+        return self._columns[name]
+
+    def gather(self, name: str, places: Array) -> pa.Array:
+        """A column's values at the given places."""
+        if name in self._columns or places.size * WORTH_PLACING > len(self):
+            return take_places(self.column(name), places)
+        return self._working.gather(name, self._groups.order.take(places))
+
+
+def take_places(column: pa.Array, places: Array) -> pa.Array:
+    """`column[places]`, of the same type."""
+    data_type = column.type
+    if column.null_count == 0:
+        if pa.types.is_dictionary(data_type):
+            indices = take_places(column.indices, places)
+            return pa.DictionaryArray.from_arrays(indices, column.dictionary, ordered=data_type.ordered)
+        if is_viewable(data_type) and data_type.bit_width in (8, 16, 32, 64):
+            words = np.frombuffer(column.buffers()[1], dtype=f"i{data_type.bit_width // 8}")
+            out = np.empty(places.size, words.dtype)
+            gather(words[column.offset : column.offset + len(column)], places, out)
+            return pa.Array.from_buffers(data_type, places.size, [None, pa.py_buffer(out)])
+    return column.take(pa.array(places))

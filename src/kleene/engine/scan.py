@@ -1,0 +1,164 @@
+"""The bottom of every plan: which rows matter, to which components, and which rows are bad.
+
+Type tests go through a table from type code to component mask, so their cost does not grow with the number of types;
+predicates on single events are evaluated only on rows of their component's types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kleene.common.columns import take, view
+from kleene.common.errors import DataError
+from kleene.engine.kernels.rows import select_by_type
+from kleene.engine.matcher import BadRows, Metrics
+from kleene.engine.vectorized import Evaluator, as_text
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.operators import Event
+from kleene.pattern.predicates import Expression
+
+Array = np.ndarray[Any, Any]
+
+UNDECLARED = -1
+"""The mask of a type that is NULL or that a declared schema does not list."""
+
+
+class Scan:
+    """Finds the relevant rows of a batch for a list of components."""
+
+    def __init__(
+        self,
+        bound: BoundQuery,
+        components: Sequence[Event],
+        predicates: Sequence[Sequence[Expression]],
+        keys: Sequence[str],
+        bad_rows: str,
+        metrics: Metrics,
+        quarantine: BadRows,
+        *,
+        keep_irrelevant: bool = False,
+    ) -> None:
+        self._bound = bound
+        self._components = components
+        self._predicates = predicates
+        self._keys = keys
+        self._policy = bad_rows
+        self._metrics = metrics
+        self._quarantine = quarantine
+        self._keep_irrelevant = keep_irrelevant
+
+    def __call__(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        """(rows, component masks) of the relevant rows, in order; bad rows are rejected, set aside or dropped."""
+        before = self._metrics.events
+        self._metrics.events += batch.num_rows
+        rows, masks = self._by_type(batch)
+        bad = self._bad(batch, rows, masks)
+        if bad is not None:
+            self._report(batch, rows, bad, before)
+            rows, masks = rows[bad == ""], masks[bad == ""]
+        masks = self._by_predicates(batch, rows, masks)
+        kept = masks != 0
+        if not kept.all():
+            rows, masks = rows[kept], masks[kept]
+        self._metrics.relevant += rows.size
+        if self._keep_irrelevant:
+            return self._with_irrelevant(batch, rows, masks)
+        return rows, masks
+
+    def _with_irrelevant(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> tuple[Array, Array]:
+        """All rows with a time: the runtime stack has a cell for every event of the stream."""
+        everything = np.zeros(batch.num_rows, np.int64)
+        everything[rows] = masks
+        timed = np.flatnonzero(batch.column(self._bound.schema.time).is_valid().to_numpy(zero_copy_only=False))
+        return timed, everything[timed]
+
+    def _by_type(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        every = (1 << len(self._components)) - 1
+        name = self._bound.schema.type
+        if name is None:
+            return np.arange(batch.num_rows, dtype=np.int64), np.full(batch.num_rows, every, np.int64)
+        column = batch.column(name)
+        if not pa.types.is_dictionary(column.type):
+            column = pc.dictionary_encode(column)
+        names = as_text(column.dictionary).to_pylist()
+        component_masks = np.array([*(self._type_mask(item) for item in names), UNDECLARED], np.int64)
+        indices = column.indices
+        if indices.null_count:
+            indices = pc.fill_null(pc.cast(indices, pa.int64()), len(names))
+        rows, masks = np.empty(batch.num_rows, np.int64), np.empty(batch.num_rows, np.int64)
+        count = select_by_type(view(indices), component_masks, rows, masks)
+        return rows[:count], masks[:count]
+
+    def _type_mask(self, event_type: str | None) -> int:
+        types = self._bound.schema.types
+        if event_type is None or (types is not None and event_type not in types):
+            return UNDECLARED
+        return sum(1 << index for index, event in enumerate(self._components) if event_type in event.types)
+
+    def _by_predicates(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> Array:
+        for index, predicates in enumerate(self._predicates):
+            if not predicates:
+                continue
+            positions = np.flatnonzero((masks >> index) & 1)
+            own = rows[positions]
+            for predicate in predicates:
+                held = self._holds(predicate, batch, own)
+                masks[positions[~held]] &= ~(1 << index)
+                positions, own = positions[held], own[held]
+        return masks
+
+    def _holds(self, predicate: Expression, batch: pa.RecordBatch, rows: Array) -> Array:
+        return Evaluator(self._bound, lambda _, name: take(batch.column(name), rows), rows.size).holds(predicate)
+
+    def _bad(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> Array | None:
+        """The reason why each row is bad ("" for good ones), or None when none is."""
+        reasons: list[tuple[Array, str]] = []
+        undeclared = masks == UNDECLARED
+        if undeclared.any():
+            reasons.append((undeclared, f"type column '{self._bound.schema.type}' is NULL or holds an undeclared type"))
+        time = self._bound.schema.time
+        for name in (time, *self._keys):
+            column = batch.column(name)
+            if column.null_count == 0:
+                continue
+            null = column.is_null().to_numpy(zero_copy_only=False)[rows] & ~undeclared
+            if name != time:
+                null &= (masks & self._having(name)) != 0
+            if null.any():
+                role = "time column" if name == time else "key attribute"
+                reasons.append((null, f"{role} '{name}' is NULL"))
+        if not reasons:
+            return None
+        bad = np.full(rows.size, "", dtype=object)
+        for where, reason in reversed(reasons):
+            bad[where] = reason
+        return bad
+
+    def _having(self, attribute: str) -> int:
+        """The mask of components whose types have the attribute."""
+        return sum(
+            1 << index
+            for index, event in enumerate(self._components)
+            if not any(self._bound.lacks(event_type, attribute) for event_type in event.types)
+        )
+
+    def _report(self, batch: pa.RecordBatch, rows: Array, bad: Array, before: int) -> None:
+        positions = np.flatnonzero(bad != "")
+        self._metrics.bad += positions.size
+        if self._policy == "error":
+            first = int(rows[positions[0]])
+            values = {name: batch.column(name)[first].as_py() for name in batch.schema.names[:8]}
+            raise DataError(
+                f"{positions.size:,} bad row(s) in this batch; the first is row {before + first:,}: "
+                f"{bad[positions[0]]}: {values}\n"
+                "  hint: clean the input, or pass bad_rows='quarantine' to set such rows aside, bad_rows='drop' to ignore them"
+            )
+        if self._policy == "quarantine":
+            taken = batch.take(pa.array(rows[positions]))
+            reason = pa.array(bad[positions].tolist(), pa.string())
+            self._quarantine.batches.append(taken.append_column("reason", reason))

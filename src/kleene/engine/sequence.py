@@ -1,0 +1,284 @@
+"""The SASE plan in execution: scan, construction, selection, window, negation, transformation, one block at a time.
+
+Nothing but recent events outlives a run: each run builds its stacks from the working set (the events of the last window and the
+new ones) and reports the matches that the new events complete. A run waits until as many new events have come as are kept, so
+the work of rebuilding is at most doubled, and memory is bounded by the window. A match with a negated end belongs to the run in
+which its window passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kleene.engine.filters import ColumnSpec, FilterProgram, build_filter, check_overflow, fill_columns, no_filter
+from kleene.engine.grouping import combined_codes, group_rows, value_codes
+from kleene.engine.kernels import sequence as kernels
+from kleene.engine.matcher import BadRows, Metrics
+from kleene.engine.negation import NegativeIndex
+from kleene.engine.output import EventHashes, MatchWriter
+from kleene.engine.placed import PlacedColumns
+from kleene.engine.scan import Scan
+from kleene.engine.vectorized import Evaluator, as_text, widen
+from kleene.engine.working_set import WorkingSet
+from kleene.pattern.predicates import Attribute
+from kleene.plan.sequence import SequencePlan, partition_attributes
+
+Array = np.ndarray[Any, Any]
+
+BLOCK = 1 << 17
+"""How many sequences are made before they go through the operators above."""
+
+RUN_ROWS = 1 << 18
+"""How many relevant rows are worth a run."""
+
+NO_WINDOW = np.iinfo(np.int64).max
+
+
+class SequenceMatcher:
+    """A matcher for one sequence plan; see `kleene.engine.matcher.Matcher`."""
+
+    def __init__(
+        self, plan: SequencePlan, events: pa.Schema, *, bad_rows: str = "error", run_rows: int = RUN_ROWS, block: int = BLOCK
+    ) -> None:
+        self.metrics = Metrics()
+        self.bad_rows = BadRows()
+        self._plan = plan
+        self._run_rows = run_rows
+        self._block = block
+        self._variables = [event.variable for event in plan.scan.components]
+        self._negatives = plan.negation.components if plan.negation else ()
+        self._scan = Scan(
+            plan.bound,
+            [*plan.scan.components, *(item.event for item in self._negatives)],
+            [*plan.scan.predicates, *(item.scan_predicates for item in self._negatives)],
+            partition_attributes(plan.bound),
+            bad_rows,
+            self.metrics,
+            self.bad_rows,
+            keep_irrelevant=plan.construction.algorithm == "runtime_stack",
+        )
+        self._filter: FilterProgram | None = build_filter(plan.bound, self._variables, plan.construction.predicates)
+        self._writer = MatchWriter(plan, events)
+        self._working = WorkingSet(plan.bound.schema, plan.columns)
+        self._window = plan.bound.window
+        self._postponed = plan.negation is not None and plan.negation.postponed
+        # A match that waits for its window to pass may still ask for events of the window before its first.
+        self._memory = 2 if self._postponed and any(item.after is None for item in self._negatives) else 1
+        self._reported: int | None = None
+        """With a negated end: matches whose window passed by this time have been reported."""
+        self.output_schema = self._writer.schema
+
+    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Takes the next events in stream order; yields matches that are certain by now."""
+        rows, masks = self._scan(batch)
+        if rows.size:
+            self._working.add(batch, rows, masks)
+            if self._working.pending < max(self._run_rows, self._working.kept):
+                self._working.compact()
+                return
+            yield from self._run(self._working.latest)
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The stream has ended: yields what is left."""
+        yield from self._run(None)
+
+    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+        """Reports what the events up to the watermark (None: the end of time) make certain."""
+        working = self._working
+        if len(working) and (working.pending or self._postponed):
+            run = _Run(self._plan, self._filter, working, self._variables, self.metrics, self._block)
+            for sequences in run.sequences(0 if self._postponed else working.kept):
+                kept = self._due(sequences, run.ts, watermark)
+                kept = run.negated(self._select(run, kept))
+                self.metrics.matches += kept.shape[1]
+                if kept.shape[1]:
+                    yield self._writer.write(run.events, run.hashes, kept)
+        self._reported = watermark
+        if watermark is not None:
+            working.forget(None if self._window is None else watermark - self._memory * self._window)
+
+    def _select(self, run: _Run, sequences: Array) -> Array:
+        if self._plan.window is not None:
+            within = run.ts[sequences[-1]] - run.ts[sequences[0]] < self._plan.window.window
+            sequences = sequences[:, within]
+        if self._plan.selection is not None and sequences.shape[1]:
+            evaluator = run.evaluator(sequences)
+            held = np.ones(sequences.shape[1], bool)
+            for predicate in self._plan.selection.predicates:
+                held &= evaluator.holds(predicate)
+            sequences = sequences[:, held]
+        self.metrics.selected += sequences.shape[1]
+        return sequences
+
+    def _due(self, sequences: Array, ts: Array, watermark: int | None) -> Array:
+        """With a negated end, the sequences whose window passed since the last run."""
+        if not self._postponed:
+            return sequences
+        assert self._window is not None
+        passes = ts[sequences[0]] + self._window
+        due = np.ones(passes.size, bool)
+        if self._reported is not None:
+            due &= passes > self._reported
+        if watermark is not None:
+            due &= passes <= watermark
+        return sequences[:, due]
+
+
+class _Run:
+    """One pass of sequence scan and construction over a working set."""
+
+    def __init__(
+        self,
+        plan: SequencePlan,
+        program: FilterProgram | None,
+        working: WorkingSet,
+        variables: list[str],
+        metrics: Metrics,
+        block: int,
+    ) -> None:
+        self._plan = plan
+        self._program = program
+        self._working = working
+        self._variables = variables
+        self._metrics = metrics
+        self._block = block
+        self._rank = working.rank()
+        self._codes, count = self._partition_codes()
+        self._groups = group_rows(self._codes, count, working.ts, working.masks)
+        self._indexes = self._negative_indexes()
+        self.events = PlacedColumns(working, self._groups)
+        self.ts = self._groups.ts
+        """Times by place."""
+        self._placed_rank = self.ts if self._rank is working.ts else self._groups.places(self._rank)
+        tied = bool((self._rank[1:] == self._rank[:-1]).any())
+        self.hashes = EventHashes(self.events, self._placed_rank, plan.columns, tied=tied)
+
+    def _partition_codes(self) -> tuple[Array | None, int]:
+        """The partition of each row as a code, and how many codes there are; None without partitioning."""
+        if not self._plan.scan.partition:
+            return None, 1
+        return combined_codes([_without_nulls(self._working.column(name)) for name in self._plan.scan.partition])
+
+    def _negative_indexes(self) -> list[NegativeIndex]:
+        negation = self._plan.negation
+        if negation is None:
+            return []
+        first = len(self._variables)
+        return [
+            NegativeIndex(component, first + index, negation.method, negation.window, self._working, self._rank, self._codes)
+            for index, component in enumerate(negation.components)
+        ]
+
+    def evaluator(self, sequences: Array) -> Evaluator:
+        """Evaluates expressions over the events of sequences."""
+        places = dict(zip(self._variables, sequences, strict=True))
+        return Evaluator(
+            self._plan.bound, lambda variable, name: self.events.gather(name, places[variable]), sequences.shape[1]
+        )
+
+    def negated(self, sequences: Array) -> Array:
+        """The sequences without a forbidden event."""
+        for index in self._indexes:
+            if sequences.shape[1]:
+                dead = index.dead(self._plan.bound, self._variables, self._groups.order.take(sequences))
+                sequences = sequences[:, ~dead]
+        return sequences
+
+    def sequences(self, emit_from: int) -> Iterator[Array]:
+        """Blocks of sequences completed by rows from `emit_from` on, as places per component and sequence."""
+        length = len(self._variables)
+        if length > 1:
+            yield from self._construct(length, emit_from)
+            return
+        places = np.flatnonzero((self._groups.masks & 1) & (self._groups.order >= emit_from))
+        for begin in range(0, places.size, self._block):
+            block = places[begin : begin + self._block].reshape(1, -1)
+            self._metrics.sequences += block.shape[1]
+            yield block
+
+    def _construct(self, length: int, emit_from: int) -> Iterator[Array]:
+        working, plan = self._working, self._plan
+        groups = self._groups
+        longest = int(np.diff(groups.offsets).max(initial=0))
+        tests = self._tests()
+        checks = np.array(
+            [
+                (kernels.TESTED if plan.construction.tests else 0)
+                | (kernels.FILTERED if plan.construction.predicates[level] else 0)
+                for level in range(length)
+            ],
+            np.int64,
+        )
+        ints, floats, valid, constants = fill_columns(self._program, len(working), self._filter_column, groups.places)
+        block_filter = self._program.block_filter if self._program else no_filter()
+        window = NO_WINDOW if plan.bound.window is None else plan.bound.window
+        stack, stack_rip = np.empty((length, longest), np.int64), np.empty((length, longest), np.int64)
+        selected = np.empty((length, longest if checks.any() else 0), np.int64)
+        size, head, low, current, stop, chosen = (np.zeros(length, np.int64) for _ in range(6))
+        state = np.zeros(8, np.int64)
+        out = np.empty((length, self._block), np.int32)
+        common = (groups.order, groups.offsets, groups.ts, self._placed_rank, groups.masks, window)
+        in_construction = plan.construction.window is not None
+        columns = (block_filter, ints, floats, valid, constants, out)
+        active = np.empty(len(working) if plan.construction.algorithm == "runtime_stack" else 0, np.int64)
+        while True:
+            state[kernels.COUNT] = 0
+            if plan.construction.algorithm == "runtime_stack":
+                status = kernels.runtime_stack(
+                    *common, in_construction, emit_from, checks, tests, active, stack, stack_rip, low, selected, current,
+                    stop, chosen, state, *columns,
+                )  # fmt: skip
+            else:
+                status = kernels.active_instance_stacks(
+                    *common, plan.scan.window is not None, in_construction, emit_from, checks, tests,
+                    bool(plan.scan.transition_tests), stack, stack_rip, size, head, low, selected, current, stop, chosen,
+                    state, *columns,
+                )  # fmt: skip
+            check_overflow(constants)
+            if state[kernels.COUNT]:
+                yield out[:, : state[kernels.COUNT]]
+            if status == kernels.DONE:
+                break
+        self._metrics.instances += int(state[kernels.PUSHES])
+        self._metrics.visits += int(state[kernels.VISITS])
+        self._metrics.sequences += int(state[kernels.SEQUENCES])
+
+    def _tests(self) -> Array:
+        names = self._plan.construction.tests or self._plan.scan.transition_tests
+        tests = np.empty((len(names), len(self._working)), np.int64)
+        for index, name in enumerate(names):
+            codes, _ = value_codes(_without_nulls(self._working.column(name)))
+            tests[index] = self._groups.places(codes)
+        return tests
+
+    def _filter_column(self, spec: ColumnSpec) -> pa.Array:
+        """The values of a filter's column for all rows of the working set."""
+        bound = self._plan.bound
+        if spec.lacks:
+            assert isinstance(spec.expression, Attribute)
+            assert bound.schema.type is not None
+            types = [kind for kind in bound.component(spec.variable).types if bound.lacks(kind, spec.expression.name)]
+            return pc.is_in(as_text(self._working.column(bound.schema.type)), value_set=pa.array(types, pa.string()))
+        if isinstance(spec.expression, Attribute):
+            return widen(self._working.column(spec.expression.name))
+        # Computed for the component's own rows only: others may not have sensible values.
+        bit = self._variables.index(spec.variable)
+        rows = np.flatnonzero((self._working.masks >> bit) & 1)
+        values = Evaluator(bound, lambda _, name: self._working.gather(name, rows), rows.size).values(spec.expression)
+        places = np.full(len(self._working), -1, np.int64)
+        places[rows] = np.arange(rows.size)
+        return values.take(pa.array(places, mask=places < 0))
+
+
+def _without_nulls(column: pa.Array) -> pa.Array:
+    """A key column: only rows of types that do not have the attribute may still be NULL, and no stack holds those."""
+    if column.null_count == 0:
+        return column
+    column = widen(column)
+    zero: Any = "" if pa.types.is_string(column.type) else 0
+    return pc.fill_null(column, pa.scalar(zero).cast(column.type))

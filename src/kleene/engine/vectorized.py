@@ -1,0 +1,317 @@
+"""Expressions over whole columns, with Arrow's compute functions: three-valued logic, exact kinds, no row loops.
+
+This evaluates predicates on single events during the scan, predicates left to selection and negation on blocks of candidate
+matches, and RETURN expressions. Its meaning is that of `kleene.testing.evaluate`, value by value.
+
+Cost: one Arrow kernel call per node and block.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kleene.common.errors import DataError
+from kleene.pattern import predicates as p
+from kleene.pattern.bound import BoundQuery
+
+Column = Any
+"""A pyarrow Array or Scalar (pyarrow has no public stubs for compute results)."""
+
+
+Rows = Callable[[str, str], pa.Array]
+"""Gives the column of (variable, attribute) for the rows being evaluated."""
+
+
+class Evaluator:
+    """Evaluates bound expressions over blocks of `count` rows."""
+
+    def __init__(self, bound: BoundQuery, rows: Rows, count: int) -> None:
+        self._bound = bound
+        self._rows = rows
+        self._count = count
+
+    def holds(self, condition: p.Expression) -> np.ndarray[Any, Any]:
+        """Where the condition is true (unknown is not), as a boolean array."""
+        value = self._evaluate(condition)
+        if isinstance(value, pa.Scalar):
+            return np.full(self._count, value.as_py() is True)
+        return np.asarray(pc.fill_null(value, False).to_numpy(zero_copy_only=False), dtype=bool)
+
+    def values(self, expression: p.Expression) -> pa.Array:
+        """The expression's value for every row."""
+        value = self._evaluate(expression)
+        if isinstance(value, pa.Scalar):
+            if not value.is_valid:
+                return pa.nulls(self._count, value.type)
+            return pa.repeat(value, self._count)
+        return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
+
+    def _evaluate(self, node: p.Expression) -> Column:
+        try:
+            result = _NODES[type(node)](self, node)
+        except pa.ArrowInvalid as error:
+            if "overflow" in str(error):
+                raise DataError(f"integer overflow: a result does not fit 64 bits ({error})") from error
+            raise
+        if isinstance(node, _ATOMS):
+            for attribute in p.walk(node):
+                if isinstance(attribute, p.Attribute):
+                    result = self._or_lacking(result, attribute)
+        return result
+
+    def _or_lacking(self, result: Column, attribute: p.Attribute) -> Column:
+        """A predicate that reads an attribute which an event's type does not have holds."""
+        types = self._bound.component(attribute.variable).types
+        lacking = [event_type for event_type in types if self._bound.lacks(event_type, attribute.name)]
+        if not lacking:
+            return result
+        if len(lacking) == len(types):
+            return pa.scalar(True)
+        assert self._bound.schema.type is not None
+        column = as_text(self._rows(attribute.variable, self._bound.schema.type))
+        return pc.or_kleene(result, pc.is_in(column, value_set=pa.array(lacking, pa.string())))
+
+    # Each node kind below is one entry of _NODES.
+
+    def literal(self, node: p.Literal) -> Column:
+        return literal_scalar(node.value)
+
+    def attribute(self, node: p.Attribute) -> Column:
+        return widen(self._rows(node.variable, node.name))
+
+    def negate(self, node: p.Negate) -> Column:
+        return pc.negate_checked(self._evaluate(node.operand))
+
+    def arithmetic(self, node: p.Arithmetic) -> Column:
+        left, right = self._evaluate(node.left), self._evaluate(node.right)
+        if node.operator in "+-*":
+            left, right = _as_numbers(left, right)
+            return _ARITHMETIC[node.operator](left, right)
+        if node.operator == "/":
+            left, right = pc.cast(left, pa.float64()), pc.cast(right, pa.float64())
+            return pc.divide(left, _without_zero(right))
+        left, right = _as_numbers(left, right)
+        return _remainder(left, right)
+
+    def comparison(self, node: p.Comparison) -> Column:
+        return self._compare(node.operator, self._evaluate(node.left), self._evaluate(node.right))
+
+    def _compare(self, operator: str, left: Column, right: Column) -> Column:
+        left, right = _as_numbers(left, right)
+        return _COMPARISONS[operator](left, right)
+
+    def contained(self, node: p.In) -> Column:
+        operand = self._evaluate(node.operand)
+        assert isinstance(node.items, tuple)
+        if len(node.items) > 3 and all(isinstance(item, p.Literal) and item.value is not None for item in node.items):
+            values = [literal_scalar(item.value) for item in node.items if isinstance(item, p.Literal)]
+            if {value.type for value in values} == {operand.type}:
+                found = pc.is_in(operand, value_set=pa.array([value.as_py() for value in values], operand.type))
+                return pc.if_else(pc.is_valid(operand), found, pa.scalar(None, pa.bool_()))
+        result: Column = pa.scalar(False)
+        for item in node.items:
+            result = pc.or_kleene(result, self._compare("=", operand, self._evaluate(item)))
+        return result
+
+    def between(self, node: p.Between) -> Column:
+        operand = self._evaluate(node.operand)
+        low = self._compare(">=", operand, self._evaluate(node.low))
+        return pc.and_kleene(low, self._compare("<=", operand, self._evaluate(node.high)))
+
+    def like(self, node: p.Like) -> Column:
+        assert isinstance(node.pattern, p.Literal)
+        operand = self._evaluate(node.operand)
+        if node.pattern.value is None:
+            return pa.scalar(None, pa.bool_())
+        return pc.match_like(operand, str(node.pattern.value))
+
+    def is_null(self, node: p.IsNull) -> Column:
+        return pc.is_null(self._evaluate(node.operand))
+
+    def negation(self, node: p.Not) -> Column:
+        return pc.invert(_as_boolean(self._evaluate(node.operand)))
+
+    def conjunction(self, node: p.And) -> Column:
+        result: Column = pa.scalar(True)
+        for operand in node.operands:
+            result = pc.and_kleene(result, _as_boolean(self._evaluate(operand)))
+        return result
+
+    def disjunction(self, node: p.Or) -> Column:
+        result: Column = pa.scalar(False)
+        for operand in node.operands:
+            result = pc.or_kleene(result, _as_boolean(self._evaluate(operand)))
+        return result
+
+    def call(self, node: p.Call) -> Column:
+        return _FUNCTIONS[node.function](*(self._evaluate(argument) for argument in node.arguments))
+
+
+_ATOMS = (p.Comparison, p.In, p.Between, p.Like, p.IsNull)
+
+_NODES: dict[type[p.Expression], Callable[[Evaluator, Any], Column]] = {
+    p.Literal: Evaluator.literal,
+    p.Attribute: Evaluator.attribute,
+    p.Negate: Evaluator.negate,
+    p.Arithmetic: Evaluator.arithmetic,
+    p.Comparison: Evaluator.comparison,
+    p.In: Evaluator.contained,
+    p.Between: Evaluator.between,
+    p.Like: Evaluator.like,
+    p.IsNull: Evaluator.is_null,
+    p.Not: Evaluator.negation,
+    p.And: Evaluator.conjunction,
+    p.Or: Evaluator.disjunction,
+    p.Call: Evaluator.call,
+}
+
+_COMPARISONS = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+_ARITHMETIC = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
+
+
+def literal_scalar(value: object) -> pa.Scalar:
+    """A constant of the language as an Arrow scalar of the widest type of its kind."""
+    if value is None:
+        return pa.scalar(None)
+    if isinstance(value, bool):
+        return pa.scalar(value)
+    if isinstance(value, int):
+        return pa.scalar(value, pa.int64())
+    if isinstance(value, dt.datetime):
+        return pa.scalar(value if value.tzinfo else value.replace(tzinfo=dt.UTC), pa.timestamp("us", "UTC"))
+    if isinstance(value, dt.timedelta):
+        return pa.scalar(value, pa.duration("us"))
+    return pa.scalar(value)
+
+
+def widen(column: pa.Array) -> pa.Array:
+    """A column as the widest type of its kind: int64, float64, string, timestamp in UTC (ns if it was, else us)."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return widen(column.dictionary_decode())
+    if pa.types.is_integer(kind):
+        return column if kind == pa.int64() else pc.cast(column, pa.int64())
+    if pa.types.is_floating(kind):
+        return column if kind == pa.float64() else pc.cast(column, pa.float64())
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pc.cast(column, pa.string())
+    if pa.types.is_date(kind):
+        return pc.cast(column, pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("ns" if kind.unit == "ns" else "us", "UTC"))
+    if pa.types.is_duration(kind):
+        return column.cast(pa.duration("ns" if kind.unit == "ns" else "us"))
+    return column
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    """A type column as strings: integer types are compared as their text."""
+    return pc.cast(widen(column), pa.string())
+
+
+def _as_boolean(value: Column) -> Column:
+    return pc.cast(value, pa.bool_()) if pa.types.is_null(value.type) else value
+
+
+def _as_numbers(left: Column, right: Column) -> tuple[Column, Column]:
+    """Brings an integer and a float to float; everything else as it is."""
+    if pa.types.is_integer(left.type) and pa.types.is_floating(right.type):
+        return pc.cast(left, pa.float64(), safe=False), right
+    if pa.types.is_floating(left.type) and pa.types.is_integer(right.type):
+        return left, pc.cast(right, pa.float64(), safe=False)
+    return left, right
+
+
+def _without_zero(divisor: Column) -> Column:
+    return pc.if_else(pc.equal(divisor, 0), pa.scalar(None, divisor.type), divisor)
+
+
+def _remainder(left: Column, right: Column) -> Column:
+    """The remainder with the sign of the dividend; NULL where an operand is NULL or the divisor zero."""
+    right = _without_zero(right)
+    known = pc.and_(pc.is_valid(left), pc.is_valid(right))
+    one = pa.scalar(1, right.type) if right.type == pa.int64() else pa.scalar(1.0)
+    dividend = pc.fill_null(left, pa.scalar(0, left.type))
+    divisor = pc.fill_null(right, one)
+    if isinstance(dividend, pa.Scalar) and isinstance(divisor, pa.Scalar):
+        value: Column = pa.scalar(np.fmod(dividend.as_py(), divisor.as_py()).item(), left.type)
+    else:
+        value = pa.array(np.fmod(_numpy(dividend), _numpy(divisor)))
+    return pc.if_else(known, value, pa.scalar(None, left.type))
+
+
+def _numpy(value: Column) -> Any:
+    return value.as_py() if isinstance(value, pa.Scalar) else value.to_numpy(zero_copy_only=False)
+
+
+def _where(condition: Column, value: Column) -> Column:
+    return pc.if_else(condition, value, pa.scalar(None, value.type))
+
+
+def _floats(function: Callable[[Column], Column]) -> Callable[[Column], Column]:
+    return lambda value: function(pc.cast(value, pa.float64(), safe=False))
+
+
+def _rounded(function: Callable[[Column], Column]) -> Callable[[Column], Column]:
+    return lambda value: value if pa.types.is_integer(value.type) else function(value)
+
+
+def _power(base: Column, exponent: Column) -> Column:
+    return pc.power(pc.cast(base, pa.float64(), safe=False), pc.cast(exponent, pa.float64(), safe=False))
+
+
+def _substring(text: Column, start: Column, length: Column | None = None) -> Column:
+    begin = max(0, start.as_py() - 1)
+    stop = None if length is None else max(begin, start.as_py() - 1 + length.as_py())
+    return pc.utf8_slice_codeunits(text, begin, stop)
+
+
+def _extreme(choose: Callable[..., Column]) -> Callable[..., Column]:
+    def function(*values: Column) -> Column:
+        result = values[0]
+        for value in values[1:]:
+            result, value = _as_numbers(result, value)
+            result = choose(result, value, skip_nulls=False)
+        return result
+
+    return function
+
+
+_FUNCTIONS: dict[str, Callable[..., Column]] = {
+    "abs": pc.abs_checked,
+    "floor": _rounded(pc.floor),
+    "ceil": _rounded(pc.ceil),
+    "sqrt": _floats(lambda value: pc.sqrt(_where(pc.greater_equal(value, 0.0), value))),
+    "ln": _floats(lambda value: pc.ln(_where(pc.greater(value, 0.0), value))),
+    "exp": _floats(pc.exp),
+    "power": _power,
+    "lower": pc.utf8_lower,
+    "upper": pc.utf8_upper,
+    "length": lambda value: pc.cast(pc.utf8_length(value), pa.int64()),
+    "trim": lambda value: pc.utf8_trim(value, " "),
+    "substr": _substring,
+    "concat": lambda *values: pc.binary_join_element_wise(*values, ""),
+    "coalesce": pc.coalesce,
+    "least": _extreme(pc.min_element_wise),
+    "greatest": _extreme(pc.max_element_wise),
+    "year": pc.year,
+    "month": pc.month,
+    "day": pc.day,
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "second": pc.second,
+}

@@ -1,0 +1,153 @@
+"""The events a mechanism looks at: those kept from before (recent enough to matter) and those that came since, as columns.
+
+Rows are in stream order. Columns are taken from the input batches only when something reads them. What is kept between runs is
+compact: the relevant rows of the last window, and only the columns that the plan reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kleene.common.columns import concat, take, time_values
+from kleene.common.errors import DataError
+from kleene.common.schema import EventSchema
+from kleene.engine.kernels.rows import first_descent
+
+Array = np.ndarray[Any, Any]
+
+
+class WorkingSet:
+    """Relevant rows in stream order: `[0, kept)` were seen by an earlier run, the rest are new."""
+
+    def __init__(self, schema: EventSchema, columns: Sequence[str]) -> None:
+        self._schema = schema
+        self._names = list(columns)
+        self._batches: list[pa.RecordBatch] = []
+        self._rows: list[Array] = []
+        self._ts: list[Array] = []
+        self._masks: list[Array] = []
+        self._columns: dict[str, pa.Array] = {}
+        self.kept = 0
+        self.pending = 0
+        self.latest: int | None = None
+        """The time of the last row, also when it is no longer here."""
+
+    def add(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> None:
+        """Appends the relevant rows of a batch."""
+        if rows.size == 0:
+            return
+        ts = time_values(take(batch.column(self._schema.time), rows), self._schema.time_unit)
+        self._require_order(ts)
+        self.latest = int(ts[-1])
+        self._batches.append(batch)
+        self._rows.append(rows)
+        self._ts.append(ts)
+        self._masks.append(masks)
+        self._columns.clear()
+        self.pending += rows.size
+
+    def _require_order(self, ts: Array) -> None:
+        descent = first_descent(ts)
+        previous = int(ts[0]) if self.latest is None else self.latest
+        if descent < 0 and ts[0] >= previous:
+            return
+        at = max(descent, 0)
+        earlier = int(ts[at - 1]) if at else previous
+        raise DataError(
+            f"events are not in time order: '{self._schema.time}' goes back from {earlier} to {int(ts[at])}"
+            f"{'' if self._schema.time_unit is None else ' (' + self._schema.time_unit + ' since 1970)'}\n"
+            "  hint: sort the input by time, or pass a whole table, which is sorted for you"
+        )
+
+    def compact(self) -> None:
+        """Lets go of the input batches of rows that wait for a run: only relevant rows and needed columns stay."""
+        last = self._batches[-1]
+        if last.num_rows > self._rows[-1].size or last.schema.names != self._names:
+            rows = self._rows[-1]
+            self._batches[-1] = pa.RecordBatch.from_arrays([take(last.column(name), rows) for name in self._names], self._names)
+            self._rows[-1] = np.arange(rows.size, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return self.kept + self.pending
+
+    @property
+    def ts(self) -> Array:
+        return self._joined(self._ts)
+
+    @property
+    def masks(self) -> Array:
+        return self._joined(self._masks)
+
+    @staticmethod
+    def _joined(pieces: list[Array]) -> Array:
+        if len(pieces) > 1:
+            pieces[:] = [np.concatenate(pieces)]
+        return pieces[0] if pieces else np.empty(0, np.int64)
+
+    def column(self, name: str) -> pa.Array:
+        """A column of all rows."""
+        if name not in self._columns:
+            pieces = [take(batch.column(name), rows) for batch, rows in zip(self._batches, self._rows, strict=True)]
+            self._columns[name] = concat(pieces)
+        return self._columns[name]
+
+    def gather(self, name: str, rows: Array) -> pa.Array:
+        """A column at the given rows; straight from the input where there is one batch."""
+        if len(self._batches) == 1 and name not in self._columns:
+            return take(self._batches[0].column(name), self._rows[0].take(rows))
+        return take(self.column(name), rows)
+
+    def rank(self) -> Array:
+        """The stream order: rows with equal rank are simultaneous. Time itself, unless `order_by` breaks ties."""
+        ts = self.ts
+        if not self._schema.order_by or ts.size == 0:
+            return ts
+        new = np.empty(ts.size, bool)
+        new[0] = True
+        new[1:] = ts[1:] != ts[:-1]
+        tied = ~new
+        for name in self._schema.order_by:
+            values = _order_values(self.column(name))
+            descends = np.empty(ts.size, bool)
+            descends[0] = False
+            descends[1:] = values[1:] < values[:-1]
+            if (descends & tied).any():
+                at = int(np.flatnonzero(descends & tied)[0])
+                raise DataError(
+                    f"events are not in stream order: '{name}' goes back at {self._schema.time} = {int(ts[at])}\n"
+                    f"  hint: sort the input by {', '.join((self._schema.time, *self._schema.order_by))}, or pass a whole table"
+                )
+            new[1:] |= values[1:] != values[:-1]
+            tied = ~new
+        return np.cumsum(new)
+
+    def forget(self, horizon: int | None) -> None:
+        """Ends a run: rows at or before the horizon will never matter again; without one everything is kept."""
+        total = len(self)
+        first = 0 if horizon is None else int(np.searchsorted(self.ts, horizon, side="right"))
+        ts, masks = self.ts[first:].copy(), self.masks[first:].copy()
+        keep = np.arange(first, total, dtype=np.int64)
+        if keep.size:
+            arrays = [self.gather(name, keep) for name in self._names]
+            self._batches = [pa.RecordBatch.from_arrays(arrays, self._names)]
+            self._rows = [np.arange(keep.size, dtype=np.int64)]
+            self._ts, self._masks = [ts], [masks]
+        else:
+            self._batches, self._rows, self._ts, self._masks = [], [], [], []
+        self._columns.clear()
+        self.kept, self.pending = int(keep.size), 0
+
+
+def _order_values(column: pa.Array) -> Array:
+    """Integers in the order of the column's values, NULL first."""
+    if pa.types.is_integer(column.type) and column.null_count == 0:
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    ranks = pc.rank(column, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
+    return np.asarray(ranks.to_numpy(zero_copy_only=False)).astype(np.int64)

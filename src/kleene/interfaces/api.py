@@ -1,0 +1,220 @@
+"""The public Python API: a query, and what can be asked of it.
+
+One query through the code: `query(text)` parses (`kleene.language`) and validates (`kleene.pattern`); `match` binds it to the
+events' columns (`kleene.pattern.bind`), plans it (`kleene.plan`), builds a matcher (`kleene.engine`) and runs it where the
+events are (`kleene.runtime`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kleene.common.errors import BindingError, Problem, nearest
+from kleene.pattern.policies import LogicalQuery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kleene.engine.matcher import Matcher
+    from kleene.plan.sequence import SequencePlan
+
+TIES = ("error", "arrival")
+BAD_ROWS = ("error", "quarantine", "drop")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How events are read and a query is run; see `Query.match`."""
+
+    time: str
+    type: str | None = None
+    partition_by: tuple[str, ...] = ()
+    order_by: tuple[str, ...] = ()
+    ties: str = "error"
+    schema: Mapping[str, frozenset[str]] | None = None
+    bad_rows: str = "error"
+    params: Mapping[str, object] | None = None
+    plan: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query that has been parsed and checked; made by `kleene.query` or by the builder.
+
+    >>> import pyarrow as pa
+    >>> events = pa.table({"ts": [1, 2, 3], "type": ["A", "B", "B"]})
+    >>> found = query("PATTERN SEQ(A a, B b) WITHIN 2").match(events, time="ts", type="type")
+    >>> found.column("match_end").to_pylist()
+    [2]
+    """
+
+    logical: LogicalQuery
+
+    @property
+    def name(self) -> str:
+        return self.logical.name
+
+    def __str__(self) -> str:
+        from kleene.language.printer import to_text
+
+        return to_text(self.logical)
+
+    def match(
+        self,
+        events: Any,
+        *,
+        time: str,
+        type: str | None = None,
+        partition_by: str | Sequence[str] = (),
+        order_by: str | Sequence[str] = (),
+        ties: str = "error",
+        schema: Mapping[str, Sequence[str]] | None = None,
+        bad_rows: str = "error",
+        params: Mapping[str, object] | None = None,
+        plan: Any = None,
+    ) -> Any:
+        """All matches of the query in the events.
+
+        `events` is a Spark DataFrame, and the result then a lazy Spark DataFrame; or a pyarrow Table or RecordBatchReader, a
+        pandas or Polars DataFrame, or anything else with the Arrow C stream interface, and the result then a pyarrow Table.
+
+        Args:
+            events: The events; a table in any order, a stream of batches in stream order.
+            time: The column of timestamps (or of integers; the window is then a plain number).
+            type: The column of event types; without it every row has the one type that the pattern names.
+            partition_by: Attributes on which all events of a match must agree, as `[attr]` in WHERE.
+            order_by: Columns that order events of equal time; without them such events are simultaneous.
+            ties: Where a total order is needed and two events tie: "error", or "arrival" to take rows as they come.
+            schema: The attributes of each event type, as {type: [attribute, ...]}.
+            bad_rows: What to do with rows whose time, key or type is NULL, or whose type `schema` does not list: "error",
+                "quarantine" (set aside, see `run`) or "drop".
+            params: Values of the names that the query leaves open.
+            plan: Forces the plan's choices, see `kleene.plan.options`.
+        """
+        options = make_options(time, type, partition_by, order_by, ties, schema, bad_rows, params, plan)
+        return self._run(events, options).matches
+
+    def run(self, events: Any, **options: Any) -> Any:
+        """Like `match`, but gives the whole run: `matches`, `bad_rows` (with a reason each) and, embedded, `metrics`.
+
+        >>> import pyarrow as pa
+        >>> events = pa.table({"ts": [1, None, 3], "type": ["A", "A", "A"]})
+        >>> run = query("PATTERN A a").run(events, time="ts", type="type", bad_rows="drop")
+        >>> run.metrics.matches, run.metrics.bad
+        (2, 1)
+        """
+        return self._run(events, options_of(options))
+
+    def explain(self, events: Any, **options: Any) -> SequencePlan:
+        """The plan for events like these (their schema is all that is read); `str()` of it is the text of the plan."""
+        return self.plan_for(_arrow_schema(events), options_of(options))
+
+    def plan_for(self, events: pa.Schema, options: Options) -> SequencePlan:
+        """The plan for events with an Arrow schema."""
+        from kleene.common.schema import schema_of_arrow
+        from kleene.pattern.bind import bind
+        from kleene.plan.optimizer import make_plan
+
+        schema = schema_of_arrow(events, time=options.time, type=options.type, order_by=options.order_by, types=options.schema)
+        bound = bind(self.logical, schema, params=options.params, partition_by=options.partition_by)
+        return make_plan(bound, options.plan)
+
+    def matcher(self, events: pa.Schema, options: Options, **tuning: Any) -> Matcher:
+        """A matcher to be fed batch by batch."""
+        from kleene.engine.build import build_matcher
+
+        return build_matcher(self.plan_for(events, options), events, bad_rows=options.bad_rows, **tuning)
+
+    def _run(self, events: Any, options: Options) -> Any:
+        if is_spark_frame(events):
+            from kleene.runtime.spark_batch import arrow_schema, run_spark
+
+            return run_spark(self.plan_for(arrow_schema(events), options), events, bad_rows=options.bad_rows)
+        from kleene.engine.build import build_matcher
+        from kleene.runtime.arrow import event_stream, run_embedded
+
+        stream = event_stream(events)
+        plan = self.plan_for(stream.schema, options)
+        return run_embedded(build_matcher(plan, stream.schema, bad_rows=options.bad_rows), stream, plan.bound.schema)
+
+
+def query(source: str | LogicalQuery | Any, *, name: str | None = None) -> Query:
+    """A query from text, from the builder, or from a logical query; raises on the first phase that finds fault.
+
+    >>> print(query("pattern seq(A a, B b) where [id] within 1 hour"))
+    PATTERN SEQ(A a, B b)
+    WHERE [id]
+    WITHIN 1 hour
+    """
+    from kleene.pattern.validate import validate
+
+    if isinstance(source, str):
+        from kleene.language.parser import parse
+
+        logical = parse(source, name=name or "query")
+    elif isinstance(source, LogicalQuery):
+        logical = replace(source, name=name) if name else source
+    elif hasattr(source, "build"):
+        logical = source.build(**({"name": name} if name else {}))
+    else:
+        raise BindingError(f"a query is text or comes from the builder, not {type(source).__name__}")
+    validate(logical)
+    return Query(logical)
+
+
+def make_options(
+    time: str,
+    type: str | None = None,
+    partition_by: str | Sequence[str] = (),
+    order_by: str | Sequence[str] = (),
+    ties: str = "error",
+    schema: Mapping[str, Sequence[str]] | None = None,
+    bad_rows: str = "error",
+    params: Mapping[str, object] | None = None,
+    plan: Any = None,
+) -> Options:
+    """Checked options from what a user gave."""
+    problems = []
+    for option, value, allowed in (("ties", ties, TIES), ("bad_rows", bad_rows, BAD_ROWS)):
+        if value not in allowed:
+            problems.append(Problem(f"{option} cannot be {value!r}", hint=nearest(str(value), allowed)))
+    if problems:
+        raise BindingError(problems)
+    types = None if schema is None else {str(name): frozenset(attributes) for name, attributes in schema.items()}
+    return Options(time, type, _names(partition_by), _names(order_by), ties, types, bad_rows, params, plan)
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
+    """Checked options from keyword arguments."""
+    known = list(Options.__dataclass_fields__)
+    for name in given:
+        if name not in known:
+            raise BindingError(Problem(f"unknown option '{name}'", hint=nearest(name, known)))
+    if "time" not in given:
+        raise BindingError(Problem("the option 'time' is missing", hint="name the column of timestamps: time='ts'"))
+    return make_options(**given)
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def is_spark_frame(events: Any) -> bool:
+    """Whether events are a Spark DataFrame, classic or Connect, without importing pyspark."""
+    return any(base.__module__.startswith("pyspark.sql") and base.__name__ == "DataFrame" for base in type(events).__mro__)
+
+
+def _arrow_schema(events: Any) -> pa.Schema:
+    import pyarrow as pa
+
+    if isinstance(events, pa.Schema):
+        return events
+    if is_spark_frame(events):
+        from kleene.runtime.spark_batch import arrow_schema
+
+        return arrow_schema(events)
+    from kleene.runtime.arrow import event_stream
+
+    return event_stream(events).schema

@@ -1,0 +1,15 @@
+"""The commands of `kleene`, a module each: `HELP`, `DESCRIPTION`, `add_arguments(parser)`, `run(arguments) -> exit code`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from kleene.interfaces.commands import check, demo, explain, generate, match
+
+COMMANDS: dict[str, ModuleType] = {
+    "match": match,
+    "explain": explain,
+    "check": check,
+    "generate": generate,
+    "demo": demo,
+}

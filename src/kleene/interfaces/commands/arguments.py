@@ -1,0 +1,179 @@
+"""Arguments that several commands share: the query, the roles of columns, parameters, and how their values are written."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kleene.common.errors import DataError, Problem
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class UsageError(Exception):
+    """The command line is wrong in a way that argparse cannot see."""
+
+
+COLUMN_TYPES = ("int", "float", "string", "bool", "timestamp")
+_ARROW_NAMES = {"int": "int64", "float": "float64", "string": "string", "bool": "bool"}
+
+
+def add_query(parser: argparse.ArgumentParser) -> None:
+    """`-q TEXT`; a query in a file is a positional argument, which each command declares with its own."""
+    parser.add_argument("-q", "--query", metavar="TEXT", help="the query itself, instead of a file")
+
+
+def add_roles(parser: argparse.ArgumentParser, *, time_required: bool) -> None:
+    """What the columns of the events are."""
+    group = parser.add_argument_group("the events")
+    group.add_argument("--time", metavar="COLUMN", required=time_required, help="the time column")
+    group.add_argument(
+        "--type", metavar="COLUMN", help="the column of event types; without it, every row has the pattern's one type"
+    )
+    group.add_argument(
+        "--partition-by", metavar="COLUMNS", type=names, default=(), help="match within equal values of these, as [a, b] does"
+    )
+    group.add_argument("--order-by", metavar="COLUMNS", type=names, default=(), help="the order of events at the same time")
+    group.add_argument(
+        "--ties", choices=["error", "arrival"], default="error", help="accept the order of rows for events at the same time"
+    )
+    group.add_argument("--schema", metavar="FILE", help='JSON: the attributes of each event type, {"Exit": ["tag_id"], ...}')
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    """Values for the names a query leaves open."""
+    parser.add_argument(
+        "--param",
+        metavar="NAME=VALUE",
+        type=setting,
+        action="append",
+        default=[],
+        help="a parameter of the query; may be repeated",
+    )
+
+
+def query_text(text: str | None, source: str | None) -> tuple[str, str]:
+    """The query's name and text, from `-q`, a file, or standard input for `-`."""
+    if text is not None:
+        return "query", text
+    if source is None:
+        raise UsageError("a query is required: a file, `-` for standard input, or -q TEXT")
+    if source == "-":
+        return "query", _decode(sys.stdin.buffer.read(), "standard input")
+    path = Path(source)
+    if not path.exists() and _looks_like_a_query(source):
+        raise UsageError(f"there is no file {source!r}; a query on the command line goes after -q")
+    return path.stem, _decode(path.read_bytes(), source)
+
+
+def roles(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The keyword arguments of `Query.match` and `Query.explain` that say what the columns are."""
+    return {
+        "time": arguments.time,
+        "type": arguments.type,
+        "partition_by": arguments.partition_by,
+        "order_by": arguments.order_by,
+        "ties": arguments.ties,
+        "schema": event_types(arguments.schema),
+        "params": dict(arguments.param) or None,
+    }
+
+
+def event_types(path: str | None) -> dict[str, frozenset[str]] | None:
+    """The attributes of each event type, from a JSON file."""
+    if path is None:
+        return None
+    try:
+        found = json.loads(_decode(Path(path).read_bytes(), path))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}: not JSON: {error}") from error
+    lists = isinstance(found, dict) and all(isinstance(item, list) for item in found.values())
+    if not lists or not all(isinstance(name, str) for item in found.values() for name in item):
+        hint = 'for example {"Exit": ["tag_id"], "Shelf": ["tag_id", "shelf_id"]}'
+        raise DataError(Problem(f"{path}: expected an object with a list of attribute names per event type", hint=hint))
+    return {name: frozenset(attributes) for name, attributes in found.items()}
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Column names separated by commas.
+
+    >>> names("a, b")
+    ('a', 'b')
+    """
+    parts = tuple(part.strip() for part in text.split(","))
+    if not all(parts):
+        raise argparse.ArgumentTypeError(f"expected column names separated by commas, found {text!r}")
+    return parts
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """`name=value`, the value read by `value_of`.
+
+    >>> setting("limit=10")
+    ('limit', 10)
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, found {text!r}")
+    return name.strip(), value_of(value)
+
+
+def settings(text: str) -> dict[str, Any]:
+    """`name=value,name=value`; a list is written with plus signs.
+
+    >>> settings("mechanism=lazy,order=c+a+b")
+    {'mechanism': 'lazy', 'order': ['c', 'a', 'b']}
+    """
+    found = dict(setting(part) for part in text.split(",") if part.strip())
+    return {name: value.split("+") if isinstance(value, str) and "+" in value else value for name, value in found.items()}
+
+
+def value_of(text: str) -> Any:
+    """A number, true, false, null, a list or a quoted text as JSON writes them; anything else is text as it stands.
+
+    >>> value_of("0.5"), value_of("true"), value_of("[1, 2]"), value_of("food")
+    (0.5, True, [1, 2], 'food')
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def columns(text: str) -> list[tuple[str, str]]:
+    """`name:type` pairs separated by commas.
+
+    >>> columns("ts:timestamp,id:string")
+    [('ts', 'timestamp'), ('id', 'string')]
+    """
+    pairs = []
+    for part in text.split(","):
+        name, colon, kind = (piece.strip() for piece in part.rpartition(":"))
+        if not colon or not name or kind not in COLUMN_TYPES:
+            expected = f"NAME:TYPE with a type of {', '.join(COLUMN_TYPES)}"
+            raise argparse.ArgumentTypeError(f"expected {expected}, found {part.strip()!r}")
+        pairs.append((name, kind))
+    return pairs
+
+
+def arrow_schema(pairs: list[tuple[str, str]]) -> pa.Schema:
+    """The Arrow schema of `columns`."""
+    import pyarrow as pa
+
+    timestamp = pa.timestamp("us", tz="UTC")
+    return pa.schema([(name, timestamp if kind == "timestamp" else _ARROW_NAMES[kind]) for name, kind in pairs])
+
+
+def _looks_like_a_query(text: str) -> bool:
+    return text.lstrip()[:7].upper().startswith(("PATTERN", "EVENT "))
+
+
+def _decode(raw: bytes, source: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{source}: not UTF-8 text (byte {error.start} is 0x{raw[error.start]:02x})") from error

@@ -1,0 +1,75 @@
+"""`kleene check`: is this a query, and does it fit these events? Reads no events, only their columns."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kleene.interfaces.commands import arguments as shared
+from kleene.interfaces.commands.arguments import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kleene.pattern.policies import LogicalQuery
+
+HELP = "check a query, by itself or against the columns of events"
+DESCRIPTION = (
+    "Parses and validates a query and prints it in normal form. With --events or --columns, also checks names and types."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("source", metavar="QUERY", nargs="?", help="the query's file, or - for standard input")
+    shared.add_query(parser)
+    parser.add_argument("--events", metavar="FILE", help="a Parquet, CSV or NDJSON file whose columns the query must fit")
+    parser.add_argument(
+        "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns themselves, as ts:timestamp,id:string"
+    )
+    shared.add_roles(parser, time_required=False)
+    shared.add_parameters(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Checks and prints the query."""
+    if arguments.query is not None and arguments.source is not None:
+        raise UsageError("give the query as a file or with -q, not both")
+    arrow = _arrow_schema(arguments)
+    name, text = shared.query_text(arguments.query, arguments.source)
+
+    from kleene.language.parser import parse
+    from kleene.language.printer import to_text
+    from kleene.pattern.validate import validate
+
+    query = parse(text, name=name)
+    validate(query)
+    if arrow is not None:
+        _bind(arguments, query, arrow)
+    print(to_text(query))
+    return 0
+
+
+def _arrow_schema(arguments: argparse.Namespace) -> pa.Schema | None:
+    if arguments.events is None and arguments.columns is None:
+        return None
+    if arguments.events is not None and arguments.columns is not None:
+        raise UsageError("give the columns with --events or --columns, not both")
+    if arguments.time is None:
+        raise UsageError("--time COLUMN is required to check a query against events")
+    if arguments.columns is not None:
+        return shared.arrow_schema(arguments.columns)
+
+    from kleene.runtime.files import open_events
+
+    return open_events(arguments.events).schema
+
+
+def _bind(arguments: argparse.Namespace, query: LogicalQuery, arrow: pa.Schema) -> None:
+    types = shared.event_types(arguments.schema)
+
+    from kleene.common.schema import schema_of_arrow
+    from kleene.pattern.bind import bind
+
+    schema = schema_of_arrow(arrow, time=arguments.time, type=arguments.type, order_by=arguments.order_by, types=types)
+    bind(query, schema, partition_by=arguments.partition_by, params=dict(arguments.param))

@@ -1,0 +1,57 @@
+"""`kleene explain`: the plan that `match` would run, without running it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kleene.interfaces.commands import arguments as shared
+from kleene.interfaces.commands.arguments import UsageError
+
+HELP = "show the plan of a query"
+DESCRIPTION = "Shows how a query would be answered over a file of events, or over events with the columns given by --columns."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.usage = "kleene explain (QUERY | -q TEXT) (EVENTS | --columns NAME:TYPE,...) --time COLUMN [options]"
+    parser.add_argument(
+        "inputs", metavar="QUERY [EVENTS]", nargs="*", help="the query's file (or -), unless -q is given; then the events"
+    )
+    shared.add_query(parser)
+    parser.add_argument(
+        "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns of the events, as ts:timestamp,id:string"
+    )
+    parser.add_argument("--plan", metavar="KEY=VALUE,...", type=shared.settings, default={}, help="force parts of the plan")
+    shared.add_roles(parser, time_required=True)
+    shared.add_parameters(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the plan."""
+    source, events = _inputs(arguments)
+    name, text = shared.query_text(arguments.query, source)
+
+    import kleene
+
+    plan = kleene.query(text, name=name).explain(events, plan=arguments.plan or None, **shared.roles(arguments))
+    print(plan)
+    return 0
+
+
+def _inputs(arguments: argparse.Namespace) -> tuple[str | None, Any]:
+    """The query's file, and the events or their Arrow schema."""
+    inputs = list(arguments.inputs)
+    source = inputs.pop(0) if inputs and arguments.query is None else None
+    if arguments.query is None and source is None:
+        raise UsageError("a query is required: a file, `-` for standard input, or -q TEXT")
+    if len(inputs) > 1:
+        raise UsageError(f"one file of events is enough to explain a query; found {', '.join(inputs)}")
+    if bool(inputs) == (arguments.columns is not None):
+        raise UsageError("give a file of events or --columns, one of them")
+    if arguments.columns is not None:
+        return source, shared.arrow_schema(arguments.columns)
+
+    from kleene.runtime.files import open_events
+
+    return source, open_events(inputs[0]).schema

@@ -1,0 +1,257 @@
+"""`kleene match`: the matches of a query over files of events.
+
+In this process events are read, matched and written batch by batch: memory is what the window holds, not the files nor the
+matches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from kleene.common.errors import DataError, Problem
+from kleene.interfaces.commands import arguments as shared
+from kleene.interfaces.commands import output
+from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.progress import Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kleene.engine.matcher import Matcher
+
+HELP = "find the matches of a query in files of events"
+DESCRIPTION = "Finds the matches of a query in Parquet, CSV or NDJSON files, and shows or writes them."
+FORMATS = ("table", "csv", "ndjson", "parquet", "arrow")
+ROWS_SHOWN = 20
+
+
+@dataclasses.dataclass(slots=True)
+class Found:
+    """Matches as they come; what else is known of the run once they have all come."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    matcher: Matcher | None = None
+    """What finds them; None on Spark, which finds them elsewhere."""
+    rows: int = 0
+    bad_rows: pa.Table | None = None
+    metrics: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def take(self, limit: int | None) -> Iterator[pa.RecordBatch]:
+        """The matches, counted, up to a limit."""
+        for batch in self.batches:
+            taken = batch if limit is None else batch.slice(0, limit - self.rows)
+            self.rows += taken.num_rows
+            yield taken
+            if limit is not None and self.rows >= limit:
+                return
+
+    def finish(self) -> None:
+        """Asks the matcher for the rows it set aside and the work it counted, up to where the run went."""
+        if self.matcher is None:
+            return
+        self.metrics = dataclasses.asdict(self.matcher.metrics)
+        aside = self.matcher.bad_rows.batches
+        if aside:
+            import pyarrow as pa
+
+            self.bad_rows = pa.Table.from_batches(aside)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.usage = "kleene match (QUERY | -q TEXT) EVENTS [EVENTS ...] --time COLUMN [--type COLUMN] [options]"
+    parser.add_argument(
+        "inputs",
+        metavar="QUERY EVENTS",
+        nargs="+",
+        help="the query's file (or -), unless -q is given; then the events, in time order",
+    )
+    shared.add_query(parser)
+    shared.add_roles(parser, time_required=True)
+    shared.add_parameters(parser)
+    bad = parser.add_argument_group("bad rows (no time, no key, no type, or a type that --schema does not list)")
+    bad.add_argument(
+        "--bad-rows", choices=["error", "quarantine", "drop"], default="error", help="what to do with them (default: error)"
+    )
+    bad.add_argument("--quarantine", metavar="FILE", help="write them to this file, with the reason")
+    out = parser.add_argument_group("output")
+    out.add_argument("--format", choices=FORMATS, help="default: by the file's name; a table at a terminal, else NDJSON")
+    out.add_argument("-o", "--output", metavar="FILE", help="write to this file")
+    out.add_argument(
+        "--limit", metavar="N", type=_count, help=f"stop after N matches (a table shows {ROWS_SHOWN} and counts the rest)"
+    )
+    out.add_argument("--stats", action="store_true", help="print counters of the run on standard error")
+    how = parser.add_argument_group("how it runs")
+    how.add_argument(
+        "--unsorted", action="store_true", help="the events are not in time order: read them all and sort them first"
+    )
+    how.add_argument(
+        "--engine", choices=["embedded", "spark"], default="embedded", help="in this process (default), or on Spark"
+    )
+    how.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
+    how.add_argument("--plan", metavar="KEY=VALUE,...", type=shared.settings, default={}, help="force parts of the plan")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Finds and writes the matches; the summary goes to standard error."""
+    source, paths = _inputs(arguments)
+    format = _format(arguments)
+    name, text = shared.query_text(arguments.query, source)
+    engine = _on_spark if arguments.engine == "spark" else _embedded
+    to_terminal = arguments.output is None and sys.stdout.isatty()
+    with Progress("read", hidden=to_terminal and format != "table") as progress:
+        found = engine(arguments, name, text, paths, progress)
+        _write(arguments, format, found, progress)
+    found.finish()
+    if arguments.quarantine:
+        _write_bad_rows(found.bad_rows, arguments.quarantine)
+    _summary(found, progress, with_metrics=arguments.stats)
+    return 0
+
+
+def _inputs(arguments: argparse.Namespace) -> tuple[str | None, list[str]]:
+    """The query's file, and those of the events."""
+    source, *paths = arguments.inputs if arguments.query is None else (None, *arguments.inputs)
+    if not paths:
+        raise UsageError("a file of events is required after the query")
+    if arguments.quarantine and arguments.bad_rows != "quarantine":
+        raise UsageError("--quarantine FILE needs --bad-rows quarantine")
+    if arguments.quarantine:
+        output.format_of(arguments.quarantine)
+    return source, paths
+
+
+def _format(arguments: argparse.Namespace) -> str:
+    if arguments.format is not None:
+        if arguments.format == "table" and arguments.output is not None:
+            raise UsageError("a table is for reading at a terminal; choose another --format to write a file")
+        if arguments.format in ("parquet", "arrow") and arguments.output is None and sys.stdout.isatty():
+            raise UsageError(f"{arguments.format} is not for terminals; give a file with -o")
+        return str(arguments.format)
+    if arguments.output is not None:
+        return output.format_of(arguments.output)
+    return "table" if sys.stdout.isatty() else "ndjson"
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {**shared.roles(arguments), "bad_rows": arguments.bad_rows, "plan": arguments.plan or None}
+
+
+def _embedded(arguments: argparse.Namespace, name: str, text: str, paths: list[str], progress: Progress) -> Found:
+    import kleene
+    from kleene.interfaces.api import options_of
+    from kleene.runtime.arrow import match_batches
+
+    query = kleene.query(text, name=name)
+    options = options_of(_options(arguments))
+    schema, events = _events(paths, progress)
+    matcher = query.matcher(schema, options)
+    if arguments.unsorted:
+        events = _sorted(schema, events, arguments)
+
+    return Found(matcher.output_schema, match_batches(matcher, events), matcher)
+
+
+def _on_spark(arguments: argparse.Namespace, name: str, text: str, paths: list[str], progress: Progress) -> Found:
+    import kleene
+    from kleene.interfaces.commands import spark
+
+    query = kleene.query(text, name=name)
+    with spark.session(arguments.master) as session:
+        events = spark.read(session, paths)
+        run = query.run(events, **_options(arguments))
+        matches = (run.matches if arguments.limit is None else run.matches.limit(arguments.limit)).toArrow()
+        bad_rows = run.bad_rows.toArrow() if arguments.bad_rows == "quarantine" else None
+        progress.add(events.count())
+        return Found(matches.schema, iter(matches.to_batches()), bad_rows=bad_rows)
+
+
+def _events(paths: list[str], progress: Progress) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The events of all files as one stream that counts what is read."""
+    from kleene.runtime.files import open_events
+
+    readers = [open_events(path) for path in paths]
+    schema = readers[0].schema
+    for path, reader in zip(paths, readers, strict=True):
+        _check_text(path, reader.schema)
+        if not reader.schema.equals(schema, check_metadata=False):
+            raise DataError(f"'{path}' has other columns than '{paths[0]}'; files read together need the same names and types")
+    return schema, progress.counted(batch for reader in readers for batch in reader)
+
+
+def _check_text(path: str, schema: pa.Schema) -> None:
+    """A text column that is not UTF-8 comes out of a CSV file as bytes, which no query can use; better to say so at once."""
+    import pyarrow.types as pat
+
+    for field in schema:
+        if pat.is_binary(field.type) and ".csv" in path.lower():
+            hint = "convert the file, for example with iconv -f latin1 -t utf-8"
+            raise DataError(Problem(f"cannot read '{path}': column '{field.name}' is not UTF-8 text", hint=hint))
+
+
+def _sorted(schema: pa.Schema, events: Iterable[pa.RecordBatch], arguments: argparse.Namespace) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    keys = [(name, "ascending") for name in (arguments.time, *arguments.order_by)]
+    yield from pa.Table.from_batches(events, schema).sort_by(keys).to_batches()
+
+
+def _write(arguments: argparse.Namespace, format: str, found: Found, progress: Progress) -> None:
+    if format == "table":
+        _show(found, arguments.limit, progress)
+    else:
+        output.write(found.take(arguments.limit), found.schema, arguments.output, format)
+
+
+def _show(found: Found, limit: int | None, progress: Progress) -> None:
+    """The first matches as a table; without a limit, the others are counted."""
+    import pyarrow as pa
+    from rich.console import Console
+
+    from kleene.interfaces.commands import display
+
+    shown: list[pa.RecordBatch] = []
+    rows = ROWS_SHOWN if limit is None else limit
+    for batch in found.take(limit):
+        before = found.rows - batch.num_rows
+        if before < rows:
+            shown.append(batch.slice(0, rows - before))
+    progress.clear()
+    console = Console()
+    if found.rows:
+        display.show(pa.Table.from_batches(shown, found.schema), console)
+    if found.rows > rows:
+        console.print(f"... and {found.rows - rows:,} more; --limit N shows more of them, -o FILE writes all", highlight=False)
+
+
+def _write_bad_rows(bad_rows: pa.Table | None, path: str) -> None:
+    """Always leaves a file, so that an old one is never taken for this run's."""
+    import pyarrow as pa
+
+    rows = pa.table({"reason": pa.array([], pa.string())}) if bad_rows is None else bad_rows
+    output.write(rows.to_batches(), rows.schema, path, output.format_of(path))
+
+
+def _summary(found: Found, progress: Progress, *, with_metrics: bool) -> None:
+    bad_rows = found.metrics.get("bad") or (0 if found.bad_rows is None else found.bad_rows.num_rows)
+    counts = [_plural(progress.rows, "event", "events"), _plural(found.rows, "match", "matches")]
+    counts += [_plural(bad_rows, "bad row", "bad rows")] if bad_rows else []
+    print(f"{', '.join(counts)}, {progress.seconds:.2f} s", file=sys.stderr)
+    if with_metrics:
+        for name, value in found.metrics.items():
+            print(f"  {name}: {value:,}", file=sys.stderr)
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number, found {text!r}")
+    return int(text)

@@ -1,0 +1,79 @@
+"""A local Spark session for the commands, and files of events as Spark reads them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kleene.common.errors import DataError, Problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_JAVA_HINT = "install Java 17 or newer (apt install openjdk-17-jre-headless, brew install openjdk@17) and set JAVA_HOME"
+
+
+@contextmanager
+def session(master: str) -> Iterator[SparkSession]:
+    """A session for the block: the one this process already has, left as it is, or else one of our own, stopped at the end."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise DataError(Problem("Spark is not installed", hint="pip install 'kleene[spark]'")) from error
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    own = _start(master)
+    try:
+        yield own
+    finally:
+        own.stop()
+
+
+def _start(master: str) -> SparkSession:
+    """A quiet session: UTC, no web interface, workers with this interpreter."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    # Workers default to `python3` on PATH, which in a virtual environment is another Python without Kleene.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("kleene")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    quiet = files("kleene.interfaces.commands").joinpath("log4j2.properties")
+    if isinstance(quiet, Path):
+        builder = builder.config("spark.driver.extraJavaOptions", f'-Dlog4j2.configurationFile="{quiet.as_uri()}"')
+    if master.startswith("local"):
+        builder = builder.config("spark.driver.host", "localhost").config("spark.sql.shuffle.partitions", "4")
+    try:
+        return builder.getOrCreate()
+    except PySparkException as error:
+        if error.getCondition() == "JAVA_GATEWAY_EXITED":
+            raise DataError(Problem("Spark could not start Java", hint=_JAVA_HINT)) from error
+        raise
+
+
+def read(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """Files of events of one format as a DataFrame."""
+    suffixes = {"parquet" if Path(path).is_dir() else Path(path).suffix.lower().lstrip(".") for path in paths}
+    missing = [path for path in paths if not Path(path).exists()]
+    if missing:
+        raise FileNotFoundError(errno.ENOENT, "no such file or directory", missing[0])
+    if len(suffixes) > 1:
+        raise DataError(f"files of one format are expected, found {', '.join(sorted(suffixes))}")
+    suffix = suffixes.pop()
+    if suffix == "parquet":
+        return spark.read.parquet(*paths)
+    if suffix == "csv":
+        return spark.read.csv(paths, header=True, inferSchema=True)
+    if suffix in ("ndjson", "jsonl", "json"):
+        return spark.read.json(paths)
+    raise DataError(Problem(f"cannot tell the format of '{paths[0]}'", hint="use .parquet, .csv or .ndjson"))

@@ -1,0 +1,294 @@
+"""A query against the events it will read: names resolved, kinds checked, the window in the unit of the time column.
+
+`bind` is the only maker of `BoundQuery`. All problems of a query, `validate`'s included, are reported together. A bare name is
+an attribute where the pattern has exactly one component with such an attribute; else a parameter. In HAVING it is first of all
+a column of AGG or GROUP BY: only these names stay names. Cost: linear in the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from kleene.common.errors import BindingError, Problem, Span, nearest
+from kleene.common.schema import EventSchema, Kind
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.clauses import clause_span
+from kleene.pattern.kinds import KindChecker, a_kind, aggregate_kind, kind_of
+from kleene.pattern.normalize import normalize
+from kleene.pattern.operators import Event, events
+from kleene.pattern.parameters import parameter_list, parameter_value
+from kleene.pattern.policies import LogicalQuery, ReturnItem
+from kleene.pattern.predicates import (
+    Aggregate,
+    Attribute,
+    Between,
+    Comparison,
+    Element,
+    Equivalence,
+    Expression,
+    In,
+    Literal,
+    Name,
+    conjunction,
+    conjuncts,
+    transform,
+    walk,
+)
+from kleene.pattern.validate import find_problems, type_word
+from kleene.pattern.windows import bind_window
+
+__all__ = ["bind", "kind_of"]
+
+
+def bind(
+    query: LogicalQuery,
+    schema: EventSchema,
+    *,
+    params: Mapping[str, object] | None = None,
+    partition_by: Sequence[str] = (),
+) -> BoundQuery:
+    """A query bound to a schema, or one BindingError with everything that does not fit.
+
+    >>> from kleene.language.parser import parse
+    >>> schema = EventSchema({"ts": Kind.TIMESTAMP, "type": Kind.STRING, "id": Kind.INTEGER}, "ts", "type")
+    >>> bind(parse("PATTERN SEQ(A a, B b) WHERE [id] WITHIN 2 seconds"), schema).window
+    2000000
+    """
+    binder = _Binder(query, schema, dict(params or {}))
+    bound = binder.bind(tuple(partition_by))
+    if binder.problems:
+        raise BindingError(list(dict.fromkeys(binder.problems)), query.text)
+    assert bound is not None
+    return bound
+
+
+class _Binder:
+    """One binding under way: the problems found so far, and what names mean."""
+
+    def __init__(self, query: LogicalQuery, schema: EventSchema, params: dict[str, object]) -> None:
+        self.query = query
+        self.schema = schema
+        self.params = params
+        self.components = {event.variable: event for event in events(query.pattern)}
+        self.problems = find_problems(query)
+        self.checker = KindChecker(schema, self._output_kinds(), self.problems)
+
+    def bind(self, partition_by: tuple[str, ...]) -> BoundQuery | None:
+        if any("nested deeper" in problem.message for problem in self.problems):
+            return None
+        self._check_types()
+        window, span = self.query.within, clause_span(self.query, "WITHIN")
+        within = bind_window(window, self.schema, self.params, self.problems, span) if window else None
+        where = [self._resolve(conjunct) for conjunct in conjuncts(self.query.where)]
+        returns = tuple(ReturnItem(self._resolve(item.expression), item.alias) for item in self.query.returns)
+        having = None if self.query.having is None else self._resolve(self.query.having, in_having=True)
+        for conjunct in (*where, *([having] if having is not None else [])):
+            self.checker.condition(conjunct)
+        for item in returns:
+            self.checker.kind(item.expression)
+        equivalences = self._equivalences(partition_by, where)
+        self._check_aggregates()
+        if self.problems:
+            return None
+        return BoundQuery(
+            query=replace(self.query, where=conjunction(where), returns=returns, having=having),
+            schema=self.schema,
+            branches=normalize(self.query.pattern),
+            conjuncts=tuple(conjunct for conjunct in where if not isinstance(conjunct, Equivalence)),
+            equivalences=equivalences,
+            window=within.time if within else None,
+            count_window=within.events if within else None,
+        )
+
+    def _report(self, message: str, span: Span | None = None, hint: str | None = None) -> None:
+        self.problems.append(Problem(message, span, hint))
+
+    def _output_kinds(self) -> dict[str, Kind]:
+        """Kinds of the names that HAVING may use."""
+        kinds = {name: self.schema.columns[name] for name in self.query.group_by if name in self.schema.columns}
+        for item in self.query.aggregates:
+            kind = self.schema.columns.get(item.attribute, Kind.NULL) if item.attribute else Kind.NULL
+            kinds[item.alias] = aggregate_kind(item.function, kind) or Kind.NULL
+        return kinds
+
+    # Types
+
+    def _check_types(self) -> None:
+        if self.schema.type is None:
+            named = dict.fromkeys(name for event in self.components.values() for name in event.types)
+            if len(named) > 1:
+                shown = ", ".join(f"'{name}'" for name in list(named)[:5])
+                self._report(f"the pattern names the types {shown}, but no type column was given", hint="pass type=...")
+        if self.schema.types is None:
+            return
+        for event in self.components.values():
+            for name in event.types:
+                if name not in self.schema.types:
+                    self._report(f"unknown event type '{name}'", event.span, nearest(name, self.schema.types))
+
+    def _attributes_of(self, event: Event) -> frozenset[str]:
+        """The attributes that at least one of a component's types has."""
+        declared = frozenset().union(*(self.schema.attributes_of(name) for name in event.types))
+        return declared & frozenset(self.schema.columns)
+
+    def _check_attribute(self, variable: str, name: str, span: Span | None) -> None:
+        event = self.components.get(variable)
+        if event is None:
+            return
+        known = self._attributes_of(event)
+        if name not in known and (self.schema.types is None or set(event.types) <= set(self.schema.types)):
+            self._report(f"unknown attribute '{name}' of '{variable}' ({type_word(event)})", span, nearest(name, known))
+
+    # Names
+
+    def _resolve(self, expression: Expression, *, in_having: bool = False) -> Expression:
+        """An expression with names resolved, attributes checked, and text compared with a timestamp made one."""
+
+        def rule(node: Expression) -> Expression:
+            if isinstance(node, Name):
+                return node if in_having and node.name in self.checker.names else self._name(node, in_having)
+            if isinstance(node, Attribute | Aggregate):
+                if node.name is not None:
+                    self._check_attribute(node.variable, node.name, node.span)
+                return node
+            if isinstance(node, In) and isinstance(node.items, Name):
+                return node
+            return self._with_timestamps(node)
+
+        return transform(self._parameters_first(expression), rule)
+
+    def _parameters_first(self, expression: Expression) -> Expression:
+        """Replaces the names that can only be parameters, because a list or a constant must stand there."""
+
+        def rule(node: Expression) -> Expression:
+            if isinstance(node, In) and isinstance(node.items, Name):
+                return replace(node, items=self._list(node.items))
+            if isinstance(node, Equivalence) and isinstance(node.value, Name):
+                value = self._parameter(node.value)
+                return replace(node, value=value)
+            return node
+
+        return transform(expression, rule)
+
+    def _name(self, node: Name, in_having: bool) -> Expression:
+        if len(self.components) == 1 and not in_having:
+            event = next(iter(self.components.values()))
+            if node.name in self._attributes_of(event):
+                element = Element.EACH if event.is_kleene else Element.SINGLE
+                return Attribute(event.variable, node.name, element, span=node.span)
+        return self._parameter(node, [*self.checker.names] if in_having else None)
+
+    def _parameter(self, node: Name, known: Iterable[str] | None = None) -> Literal:
+        if node.name in self.params:
+            return parameter_value(node.name, self.params[node.name], node.span, self.problems)
+        candidates = [*self.params, *(known or ())]
+        if len(self.components) == 1 and known is None:
+            candidates += self._attributes_of(next(iter(self.components.values())))
+        near = nearest(node.name, candidates) if candidates else None
+        hint = f"if it is text, quote it: '{node.name}'; if it is a parameter, pass params={{'{node.name}': ...}}"
+        if near and near.startswith("did you mean"):
+            hint = f"{near} Otherwise, {hint}"
+        self._report(f"unknown name '{node.name}'", node.span, hint)
+        return Literal(None, span=node.span)
+
+    def _list(self, node: Name) -> tuple[Expression, ...]:
+        if node.name not in self.params:
+            self._parameter(node)
+            return ()
+        return parameter_list(node.name, self.params[node.name], node.span, self.problems)
+
+    # Timestamps
+
+    def _with_timestamps(self, node: Expression) -> Expression:
+        if isinstance(node, Comparison):
+            left, right = self._as_times((node.left, node.right))
+            return node if left is node.left and right is node.right else replace(node, left=left, right=right)
+        if isinstance(node, Between):
+            operand, low, high = self._as_times((node.operand, node.low, node.high))
+            return replace(node, operand=operand, low=low, high=high)
+        if isinstance(node, In) and isinstance(node.items, tuple):
+            operand, *items = self._as_times((node.operand, *node.items))
+            return replace(node, operand=operand, items=tuple(items))
+        if isinstance(node, Equivalence) and isinstance(node.value, Literal):
+            if self.schema.columns.get(node.name) is Kind.TIMESTAMP:
+                return replace(node, value=self._as_time(node.value))
+        return node
+
+    def _as_times(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        quiet = KindChecker(self.schema, self.checker.names)
+        if not any(quiet.kind(operand) is Kind.TIMESTAMP for operand in operands):
+            return operands
+        return tuple(self._as_time(operand) if isinstance(operand, Literal) else operand for operand in operands)
+
+    def _as_time(self, literal: Literal) -> Literal:
+        if not isinstance(literal.value, str):
+            return literal
+        try:
+            moment = datetime.fromisoformat(literal.value.strip())
+        except ValueError:
+            self._report(f"'{literal.value}' is not a timestamp", literal.span, "write it as '2024-01-31 10:00:00'")
+            return Literal(None, span=literal.span)
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(UTC).replace(tzinfo=None)
+        return Literal(moment, span=literal.span)
+
+    # Equivalences and aggregates
+
+    def _equivalences(self, partition_by: tuple[str, ...], where: list[Expression]) -> tuple[Equivalence, ...]:
+        found: dict[str, Equivalence] = {}
+        tests = [Equivalence(name) for name in partition_by]
+        tests += [conjunct for conjunct in where if isinstance(conjunct, Equivalence)]
+        for test in tests:
+            self._check_equivalence(test)
+            before = found.setdefault(test.name, test)
+            if test.value is None or before.value == test.value:
+                continue
+            if before.value is not None:
+                self._report(f"[{test.name}] is fixed to two different values", test.span)
+            found[test.name] = test
+        return tuple(found.values())
+
+    def _check_equivalence(self, test: Equivalence) -> None:
+        known = frozenset().union(*(self._attributes_of(event) for event in self.components.values()))
+        what = f"[{test.name}]" if test.span else f"partition_by attribute '{test.name}'"
+        if test.name not in known:
+            self._report(
+                f"unknown attribute '{test.name}' in the equivalence test {what}", test.span, nearest(test.name, known)
+            )
+        elif self.schema.columns[test.name] is Kind.OTHER:
+            self._report(f"values of '{test.name}' cannot be compared, so {what} cannot be tested", test.span)
+
+    def _check_aggregates(self) -> None:
+        place = clause_span(self.query, "AGG")
+        for item in self.query.aggregates:
+            if item.attribute is None or item.variable is None:
+                continue
+            self._check_attribute(item.variable, item.attribute, place)
+            kind = self.schema.columns.get(item.attribute, Kind.NULL)
+            if aggregate_kind(item.function, kind) is None:
+                self._report(f"{item.function.upper()} cannot be taken of '{item.attribute}', which is {a_kind(kind)}", place)
+        known = frozenset().union(*(self._attributes_of(event) for event in self.components.values()))
+        for name in self.query.group_by:
+            if name not in known:
+                span = clause_span(self.query, "GROUP")
+                self._report(f"unknown attribute '{name}' in GROUP BY", span, nearest(name, known))
+            elif self.schema.columns[name] is Kind.OTHER:
+                self._report(
+                    f"values of '{name}' cannot be compared, so they cannot be grouped", clause_span(self.query, "GROUP")
+                )
+
+
+def parameters_of(query: LogicalQuery) -> frozenset[str]:
+    """The bare names of a query: what may have to be passed as params.
+
+    >>> from kleene.language.parser import parse
+    >>> sorted(parameters_of(parse("PATTERN SEQ(E a, E b) WHERE a.ticker = MSFT WITHIN h")))
+    ['MSFT', 'h']
+    """
+    expressions = [query.where, *(item.expression for item in query.returns)]
+    names = {node.name for item in expressions if item is not None for node in walk(item) if isinstance(node, Name)}
+    if query.within is not None and isinstance(query.within.amount, str):
+        names.add(query.within.amount)
+    return frozenset(names)

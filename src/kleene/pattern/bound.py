@@ -1,0 +1,44 @@
+"""A query bound to the events it will read: every name resolved, every kind checked, the window in the unit of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kleene.common.schema import EventSchema
+from kleene.pattern.normalize import Branch
+from kleene.pattern.operators import Event, events
+from kleene.pattern.policies import LogicalQuery
+from kleene.pattern.predicates import Equivalence, Expression
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """What planners and the oracle read; made by `kleene.pattern.bind.bind` only, so its invariants hold.
+
+    In `conjuncts`, `equivalences` and RETURN no `Name` is left (in HAVING, names are aggregates and groups): parameters are
+    literals, bare attributes are attributes, and text compared with a timestamp is a datetime literal.
+    """
+
+    query: LogicalQuery
+    schema: EventSchema
+    branches: tuple[Branch, ...]
+    conjuncts: tuple[Expression, ...]
+    """The top-level conjuncts of WHERE other than equivalence tests."""
+    equivalences: tuple[Equivalence, ...]
+    """The equivalence tests, those of `partition_by` first, each attribute once."""
+    window: int | None
+    """Length of the time window in the unit of the time column (schema.time_unit), or None."""
+    count_window: int | None
+    """Length of a window in events, or None."""
+
+    @property
+    def components(self) -> tuple[Event, ...]:
+        """All components of the pattern, negative ones included, in order of appearance."""
+        return tuple(events(self.query.pattern))
+
+    def component(self, variable: str) -> Event:
+        return next(event for event in self.components if event.variable == variable)
+
+    def lacks(self, event_type: str, attribute: str) -> bool:
+        """Whether a type is declared without an attribute: predicates that read it then hold (SASE section 2.2.2)."""
+        return attribute not in self.schema.attributes_of(event_type)

@@ -1,0 +1,117 @@
+"""The scalar functions of the language: how many arguments each takes, and the kind of its result.
+
+What they compute, wherever they are evaluated: NULL if any argument is NULL, except `coalesce`, which is its first argument
+that is not NULL. `sqrt` of a negative number and `ln` of zero or less are NULL. `floor` and `ceil` keep the kind of their
+argument. `length` counts characters, `substr(text, start, count)` counts from 1, and date parts are those of UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kleene.common.schema import Kind
+
+Rule = Callable[[Sequence[Kind]], Kind | str]
+"""From the kinds of the arguments to that of the result, or to the words for what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A scalar function: fewest and most arguments (None: any number), and the rule for kinds."""
+
+    low: int
+    high: int | None
+    rule: Rule
+
+    @property
+    def arity(self) -> str:
+        """The number of arguments in words.
+
+        >>> FUNCTIONS["substr"].arity, FUNCTIONS["abs"].arity, FUNCTIONS["concat"].arity
+        ('2 to 3 arguments', '1 argument', 'at least 1 argument')
+        """
+        if self.high is None:
+            return f"at least {self.low} argument" + ("s" if self.low > 1 else "")
+        if self.low == self.high:
+            return f"{self.low} argument" + ("s" if self.low > 1 else "")
+        return f"{self.low} to {self.high} arguments"
+
+
+def common_kind(kinds: Sequence[Kind]) -> Kind | None:
+    """The one kind of several values: integers and floats are floats, NULL goes with all; None if there is none.
+
+    >>> common_kind([Kind.INTEGER, Kind.NULL, Kind.FLOAT])
+    <Kind.FLOAT: 'float'>
+    """
+    known = set(kinds) - {Kind.NULL}
+    if not known:
+        return Kind.NULL
+    if known == {Kind.INTEGER, Kind.FLOAT}:
+        return Kind.FLOAT
+    return known.pop() if len(known) == 1 else None
+
+
+def _number(kinds: Sequence[Kind]) -> Kind | str:
+    kind = kinds[0]
+    return kind if kind.is_number or kind in (Kind.DURATION, Kind.NULL) else "a number"
+
+
+def _plain_number(kinds: Sequence[Kind]) -> Kind | str:
+    return kinds[0] if kinds[0].is_number or kinds[0] is Kind.NULL else "a number"
+
+
+def _to_float(kinds: Sequence[Kind]) -> Kind | str:
+    return Kind.FLOAT if all(kind.is_number or kind is Kind.NULL for kind in kinds) else "numbers"
+
+
+def _text(kinds: Sequence[Kind]) -> Kind | str:
+    return Kind.STRING if all(kind in (Kind.STRING, Kind.NULL) for kind in kinds) else "strings"
+
+
+def _length(kinds: Sequence[Kind]) -> Kind | str:
+    return Kind.INTEGER if kinds[0] in (Kind.STRING, Kind.NULL) else "a string"
+
+
+def _substr(kinds: Sequence[Kind]) -> Kind | str:
+    places = all(kind in (Kind.INTEGER, Kind.NULL) for kind in kinds[1:])
+    return Kind.STRING if kinds[0] in (Kind.STRING, Kind.NULL) and places else "a string and integers"
+
+
+def _common(kinds: Sequence[Kind]) -> Kind | str:
+    return common_kind(kinds) or "arguments of one kind"
+
+
+def _ordered(kinds: Sequence[Kind]) -> Kind | str:
+    kind = common_kind(kinds)
+    return "values of one kind that can be ordered" if kind in (None, Kind.BOOLEAN, Kind.OTHER) else kind
+
+
+def _date_part(kinds: Sequence[Kind]) -> Kind | str:
+    return Kind.INTEGER if kinds[0] in (Kind.TIMESTAMP, Kind.NULL) else "a timestamp"
+
+
+FUNCTIONS: dict[str, Function] = {
+    "abs": Function(1, 1, _number),
+    "floor": Function(1, 1, _plain_number),
+    "ceil": Function(1, 1, _plain_number),
+    "sqrt": Function(1, 1, _to_float),
+    "ln": Function(1, 1, _to_float),
+    "exp": Function(1, 1, _to_float),
+    "power": Function(2, 2, _to_float),
+    "lower": Function(1, 1, _text),
+    "upper": Function(1, 1, _text),
+    "length": Function(1, 1, _length),
+    "trim": Function(1, 1, _text),
+    "substr": Function(2, 3, _substr),
+    "concat": Function(1, None, _text),
+    "coalesce": Function(1, None, _common),
+    "least": Function(1, None, _ordered),
+    "greatest": Function(1, None, _ordered),
+    "year": Function(1, 1, _date_part),
+    "month": Function(1, 1, _date_part),
+    "day": Function(1, 1, _date_part),
+    "hour": Function(1, 1, _date_part),
+    "minute": Function(1, 1, _date_part),
+    "second": Function(1, 1, _date_part),
+}

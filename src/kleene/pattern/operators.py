@@ -1,0 +1,77 @@
+"""The structure of a pattern: events under SEQ, AND and OR, as frozen data.
+
+A component that the query leaves unnamed takes its type as variable (`SEQ(Kindle, Case)` binds `Kindle` and `Case`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kleene.common.errors import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """Base of all pattern nodes."""
+
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantifier:
+    """How many events a component binds: `T+` is (1, None), `T{2,5}` is (2, 5), `T?` is (0, 1)."""
+
+    low: int
+    high: int | None
+
+
+KLEENE_PLUS = Quantifier(1, None)
+OPTIONAL = Quantifier(0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Event(Pattern):
+    """A component: one event (or, with a quantifier, several) of one of `types`; several types are written `ANY(...)`."""
+
+    types: tuple[str, ...]
+    variable: str
+    quantifier: Quantifier | None = None
+    negated: bool = False
+
+    @property
+    def is_kleene(self) -> bool:
+        """Whether the variable holds an array of events."""
+        return self.quantifier is not None and self.quantifier != OPTIONAL
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Pattern):
+    """`SEQ(...)`: each part entirely before the next."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction(Pattern):
+    """`AND(...)`: all parts, in any order."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disjunction(Pattern):
+    """`OR(...)`: one of the parts."""
+
+    parts: tuple[Pattern, ...]
+
+
+def events(pattern: Pattern) -> Iterator[Event]:
+    """All components, left to right, without recursion."""
+    stack = [pattern]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Event):
+            yield node
+        elif isinstance(node, Sequence | Conjunction | Disjunction):
+            stack.extend(reversed(node.parts))

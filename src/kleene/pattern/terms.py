@@ -1,0 +1,356 @@
+"""Conditions and expressions from Python: terms made by operators, `var`, `param`, `call`, `same` and the aggregates.
+
+A condition is data: it has no truth value, so `and`, `or`, `not` and chained comparisons raise; write `&`, `|`, `~`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kleene.pattern.naming import COUNT_OF_MATCHES
+from kleene.pattern.parameters import literal_of
+from kleene.pattern.predicates import (
+    Aggregate,
+    AggregateFunction,
+    Arithmetic,
+    Attribute,
+    Between,
+    Call,
+    Comparison,
+    Element,
+    Equivalence,
+    Expression,
+    In,
+    IsNull,
+    Length,
+    Like,
+    Literal,
+    Name,
+    Negate,
+    Not,
+    conjunction,
+    disjunction,
+)
+from kleene.pattern.text import expression_text
+
+
+class Term:
+    """An expression under construction; operators make larger ones."""
+
+    __slots__ = ("expression",)
+    expression: Expression
+
+    def __init__(self, expression: Expression) -> None:
+        object.__setattr__(self, "expression", expression)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("expressions are immutable")
+
+    def __repr__(self) -> str:
+        return expression_text(self.expression)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a condition has no truth value here: write & for AND, | for OR, ~ for NOT (with parentheses around comparisons), "
+            "and split chained comparisons"
+        )
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> Term:  # type: ignore[override]
+        return self._compare("=", other)
+
+    def __ne__(self, other: object) -> Term:  # type: ignore[override]
+        return self._compare("!=", other)
+
+    def __lt__(self, other: object) -> Term:
+        return self._compare("<", other)
+
+    def __le__(self, other: object) -> Term:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: object) -> Term:
+        return self._compare(">", other)
+
+    def __ge__(self, other: object) -> Term:
+        return self._compare(">=", other)
+
+    def _compare(self, operator: str, other: object) -> Term:
+        return Term(Comparison(operator, self.expression, expression_of(other)))
+
+    def __add__(self, other: object) -> Term:
+        return _arithmetic("+", self, other)
+
+    def __radd__(self, other: object) -> Term:
+        return _arithmetic("+", other, self)
+
+    def __sub__(self, other: object) -> Term:
+        return _arithmetic("-", self, other)
+
+    def __rsub__(self, other: object) -> Term:
+        return _arithmetic("-", other, self)
+
+    def __mul__(self, other: object) -> Term:
+        return _arithmetic("*", self, other)
+
+    def __rmul__(self, other: object) -> Term:
+        return _arithmetic("*", other, self)
+
+    def __truediv__(self, other: object) -> Term:
+        return _arithmetic("/", self, other)
+
+    def __rtruediv__(self, other: object) -> Term:
+        return _arithmetic("/", other, self)
+
+    def __mod__(self, other: object) -> Term:
+        return _arithmetic("%", self, other)
+
+    def __rmod__(self, other: object) -> Term:
+        return _arithmetic("%", other, self)
+
+    def __neg__(self) -> Term:
+        return Term(Negate(self.expression))
+
+    def __abs__(self) -> Term:
+        return Term(Call("abs", (self.expression,)))
+
+    def __and__(self, other: object) -> Term:
+        return _joined(conjunction, self, other)
+
+    def __rand__(self, other: object) -> Term:
+        return _joined(conjunction, other, self)
+
+    def __or__(self, other: object) -> Term:
+        return _joined(disjunction, self, other)
+
+    def __ror__(self, other: object) -> Term:
+        return _joined(disjunction, other, self)
+
+    def __invert__(self) -> Term:
+        return Term(Not(self.expression))
+
+    def isin(self, items: Iterable[object] | Term) -> Term:
+        """Membership in a list of values, or in a parameter: `a.ticker.isin(param("finance"))`."""
+        if isinstance(items, Term):
+            if not isinstance(items.expression, Name):
+                raise TypeError("isin takes a list of values, or param('name')")
+            return Term(In(self.expression, items.expression))
+        if isinstance(items, str):
+            raise TypeError("isin takes a list of values, not one string")
+        return Term(In(self.expression, tuple(expression_of(item) for item in items)))
+
+    def between(self, low: object, high: object) -> Term:
+        """`x BETWEEN low AND high`, both ends included."""
+        return Term(Between(self.expression, expression_of(low), expression_of(high)))
+
+    def like(self, pattern: object) -> Term:
+        """`x LIKE pattern`: `%` is any run of characters, `_` one."""
+        return Term(Like(self.expression, expression_of(pattern)))
+
+    def is_null(self) -> Term:
+        """`x IS NULL`; its opposite is `~x.is_null()`."""
+        return Term(IsNull(self.expression))
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """Some elements of a variable: `a.first`, `a.so_far`, ...; attributes of it are terms."""
+
+    _variable: str
+    _element: Element
+
+    def __getattr__(self, name: str) -> Term:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Term:
+        return Term(Attribute(self._variable, name, self._element))
+
+    def __repr__(self) -> str:
+        return expression_text(Attribute(self._variable, "x", self._element))[:-2]
+
+
+class Variable:
+    """A variable of the pattern: `a.price` is its attribute, `a["odd name"]` too, `a.first.price` that of an element."""
+
+    __slots__ = ("_variable",)
+
+    def __init__(self, name: str) -> None:
+        self._variable = name
+
+    def __getattr__(self, name: str) -> Term:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Term:
+        return Term(Attribute(self._variable, name))
+
+    def __repr__(self) -> str:
+        return f"var({self._variable!r})"
+
+    @property
+    def first(self) -> _Elements:
+        """`a[1]`."""
+        return _Elements(self._variable, Element.FIRST)
+
+    @property
+    def current(self) -> _Elements:
+        """`a[i]`."""
+        return _Elements(self._variable, Element.CURRENT)
+
+    @property
+    def previous(self) -> _Elements:
+        """`a[i-1]`."""
+        return _Elements(self._variable, Element.PREVIOUS)
+
+    @property
+    def last(self) -> _Elements:
+        """`a[a.LEN]`."""
+        return _Elements(self._variable, Element.LAST)
+
+    @property
+    def each(self) -> _Elements:
+        """`a[]`."""
+        return _Elements(self._variable, Element.EACH)
+
+    @property
+    def so_far(self) -> _Elements:
+        """`a[..i-1]`, inside an aggregate."""
+        return _Elements(self._variable, Element.SO_FAR)
+
+    @property
+    def len(self) -> Term:
+        """`a.LEN`."""
+        return Term(Length(self._variable))
+
+
+def var(name: str) -> Variable:
+    """A variable of the pattern, to write conditions with.
+
+    >>> a, b = var("a"), var("b")
+    >>> (a.price < b.price) & ~a["odd name"].isin(["x", "y"])
+    a.price < b.price AND NOT a.`odd name` IN ('x', 'y')
+    """
+    return Variable(name)
+
+
+def param(name: str) -> Term:
+    """A parameter: a bare name, whose value is given when the query is bound.
+
+    >>> var("a").ticker.isin(param("Finance"))
+    a.ticker IN Finance
+    """
+    return Term(Name(name))
+
+
+def call(function: str, *arguments: object) -> Term:
+    """A scalar function of the language.
+
+    >>> call("least", var("a").price, 3)
+    least(a.price, 3)
+    """
+    return Term(Call(function.lower(), tuple(expression_of(argument) for argument in arguments)))
+
+
+def same(*attributes: str, value: object = None) -> Term:
+    """The equivalence test `[attr]`: all components agree on the attributes (and have that value).
+
+    >>> same("tag_id"), same("id", value=3)
+    ([tag_id], [id = 3])
+    """
+    fixed = None if value is None else expression_of(value)
+    if not attributes:
+        raise TypeError("same needs the name of an attribute")
+    if fixed is not None and not isinstance(fixed, Literal | Name):
+        raise TypeError("same(..., value=) takes a constant or param('name')")
+    term = conjunction([Equivalence(name, fixed) for name in attributes])
+    assert term is not None
+    return Term(term)
+
+
+def expression_of(value: object) -> Expression:
+    """A term's expression, or a Python value as a constant."""
+    if isinstance(value, Term):
+        return value.expression
+    if isinstance(value, Expression):
+        return value
+    literal = literal_of(value)
+    if literal is None:
+        raise TypeError(f"a {type(value).__name__} cannot stand in a condition: use numbers, strings, booleans, times or terms")
+    return literal
+
+
+def _arithmetic(operator: str, left: object, right: object) -> Term:
+    return Term(Arithmetic(operator, expression_of(left), expression_of(right)))
+
+
+def _joined(join: Callable[[list[Expression]], Expression | None], left: object, right: object) -> Term:
+    joined = join([expression_of(left), expression_of(right)])
+    assert joined is not None
+    return Term(joined)
+
+
+def _aggregate(function: AggregateFunction, argument: object) -> Term:
+    if isinstance(argument, Term) and isinstance(argument.expression, Attribute):
+        node = argument.expression
+        element = Element.EACH if node.element is Element.SINGLE else node.element
+        if element in (Element.EACH, Element.SO_FAR):
+            return Term(Aggregate(function, node.variable, node.name, element))
+    raise TypeError(f"{function.value} takes the elements of a variable: a.each.price, a.so_far.price, or a.price in agg(...)")
+
+
+def count(argument: Variable | _Elements | None = None) -> Term:
+    """`count(a.each)`, `count(a.so_far)`; without argument the number of matches, for `agg` and `having`.
+
+    >>> count(var("a").so_far), count()
+    (count(a[..i-1]), COUNT(*))
+    """
+    if argument is None:
+        return Term(Call(COUNT_OF_MATCHES, ()))
+    # Public names on these two would hide attributes of events.
+    element = argument._element if isinstance(argument, _Elements) else Element.EACH  # noqa: SLF001
+    if element not in (Element.EACH, Element.SO_FAR):
+        raise TypeError("count takes a.each or a.so_far")
+    return Term(Aggregate(AggregateFunction.COUNT, argument._variable, None, element))  # noqa: SLF001
+
+
+def sum_(argument: Term) -> Term:
+    """`sum(a[].x)`."""
+    return _aggregate(AggregateFunction.SUM, argument)
+
+
+def avg(argument: Term) -> Term:
+    """`avg(a[].x)`.
+
+    >>> avg(var("a").so_far.price)
+    avg(a[..i-1].price)
+    """
+    return _aggregate(AggregateFunction.AVG, argument)
+
+
+def min_(argument: Term) -> Term:
+    """`min(a[].x)`."""
+    return _aggregate(AggregateFunction.MIN, argument)
+
+
+def max_(argument: Term) -> Term:
+    """`max(a[].x)`."""
+    return _aggregate(AggregateFunction.MAX, argument)
+
+
+def first(argument: Term) -> Term:
+    """`first(a[].x)`."""
+    return _aggregate(AggregateFunction.FIRST, argument)
+
+
+def last(argument: Term) -> Term:
+    """`last(a[].x)`."""
+    return _aggregate(AggregateFunction.LAST, argument)
+
+
+def stddev(argument: Term) -> Term:
+    """`stddev(a[].x)`."""
+    return _aggregate(AggregateFunction.STDDEV, argument)

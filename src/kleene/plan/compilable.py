@@ -1,0 +1,33 @@
+"""Which predicates can be compiled into a block filter, and which are left to selection.
+
+Comparisons, arithmetic and logic compile; a sub-expression that reads one event only (a string function, LIKE) becomes a column
+that is computed once per event. What reads several events through anything else is decided by selection.
+"""
+
+from __future__ import annotations
+
+from kleene.pattern import predicates as p
+
+COMPILED = (
+    p.Attribute, p.Literal, p.Arithmetic, p.Negate, p.Comparison, p.In, p.Between, p.IsNull, p.Not, p.And, p.Or,
+)  # fmt: skip
+
+
+def compilable(predicate: p.Expression) -> bool:
+    """Whether a block filter can decide the predicate.
+
+    >>> compilable(p.Comparison("<", p.Attribute("a", "x"), p.Attribute("b", "x")))
+    True
+    """
+    if is_column(predicate):
+        return True
+    if not isinstance(predicate, COMPILED):
+        return False
+    return all(compilable(child) for child in p.children(predicate))
+
+
+def is_column(expression: p.Expression) -> bool:
+    """Whether a block filter reads the expression as a column computed from single events."""
+    if isinstance(expression, p.Attribute):
+        return True
+    return not isinstance(expression, COMPILED) and len(p.variables(expression)) == 1

@@ -1,0 +1,339 @@
+"""The SASE plan of a query: sequence scan and construction, selection, window, negation, transformation (sections 3.1 and 4.4).
+
+`plan_sequence` is the flat list of decisions: what is supported, where each conjunct and equivalence test is decided, which
+columns travel. Every option gives the same matches; only the work differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kleene.common.errors import PlanningError, Problem
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.normalize import Branch, Negative
+from kleene.pattern.operators import Event
+from kleene.pattern.policies import Output, Strategy
+from kleene.pattern.predicates import (
+    Attribute,
+    Comparison,
+    Expression,
+    Literal,
+    variables,
+    walk,
+)
+from kleene.plan.compilable import compilable
+from kleene.plan.options import SequenceOptions
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceScan:
+    """SS: type tests, pushed simple predicates, partitions and window; feeds the stacks."""
+
+    components: tuple[Event, ...]
+    """Positive components in sequence order."""
+    predicates: tuple[tuple[Expression, ...], ...]
+    """Per positive component: simple predicates decided while scanning."""
+    partition: tuple[str, ...]
+    """Attributes whose values partition the stacks."""
+    transition_tests: tuple[str, ...]
+    """Further attributes that filter transitions (Multi-PAIS)."""
+    window: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceConstruction:
+    """SC: the backward search that makes event sequences."""
+
+    algorithm: str
+    tests: tuple[str, ...]
+    """Attributes on which all events of a sequence must agree (dynamic filtering)."""
+    predicates: tuple[tuple[Expression, ...], ...]
+    """Per level: predicates decided when that component is bound (the last component first)."""
+    window: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Predicates decided on finished sequences."""
+
+    predicates: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCheck:
+    """WD: the window decided on finished sequences."""
+
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeComponent:
+    """One negative component: its interval and its predicates.
+
+    `after` and `before` are the neighbouring positive components (None at a negated start or end).
+    """
+
+    event: Event
+    after: int | None
+    before: int | None
+    scan_predicates: tuple[Expression, ...]
+    predicates: tuple[Expression, ...]
+    keyed: bool
+    """Whether only events of the match's own partition can be meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """NG: removes sequences with a forbidden event in an interval."""
+
+    components: tuple[NegativeComponent, ...]
+    method: str
+    window: int | None
+
+    @property
+    def postponed(self) -> bool:
+        """Whether matches wait for their window to pass (a negated end)."""
+        return any(component.before is None for component in self.components)
+
+
+@dataclass(frozen=True, slots=True)
+class Transformation:
+    """TF: the columns of a match."""
+
+    columns: tuple[tuple[str, Expression], ...]
+    """The RETURN columns; empty for one struct per variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequencePlan:
+    """The operators from the bottom up, and what they read."""
+
+    bound: BoundQuery
+    options: SequenceOptions
+    scan: SequenceScan
+    construction: SequenceConstruction
+    selection: Selection | None
+    window: WindowCheck | None
+    negation: Negation | None
+    transformation: Transformation
+    columns: tuple[str, ...]
+    """The columns that the plan reads, in the order of the input."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The attributes by which the input may be distributed: events with different values never meet in a match.
+
+        Independent of the options, so that every plan judges bad rows alike.
+        """
+        negatives = [item.event for item in self.bound.branches[0].negatives]
+        return tuple(
+            name
+            for name in partition_attributes(self.bound)
+            if all(_always_has(self.bound, event, name) for event in negatives)
+        )
+
+    def __str__(self) -> str:
+        from kleene.plan.explain import explain
+
+        return explain(self)
+
+
+def plan_sequence(bound: BoundQuery, options: SequenceOptions) -> SequencePlan:
+    """The SASE plan of a bound query under the given options."""
+    branch = _supported(bound)
+    positives = branch.positives
+    attributes = partition_attributes(bound)
+    partition = _partition(attributes, options)
+    window = bound.window
+
+    simple, between, negative = _split(bound, branch)
+    rest = tuple(name for name in attributes if name not in partition)
+    multi = options.partition == "multi_pais" and options.construction == "active_instance_stacks"
+    tested = rest if options.equivalence == "construction" and not multi else ()
+    in_selection: list[Expression] = [] if tested else _agreements(positives, rest)
+    in_construction: list[list[Expression]] = [[] for _ in positives]
+    for conjunct in (*between, *_partial_agreements(bound, positives, attributes)):
+        level = _level(positives, conjunct)
+        if options.predicates == "construction" and level is not None and compilable(conjunct):
+            in_construction[level].append(conjunct)
+        else:
+            in_selection.append(conjunct)
+    scanned = tuple(tuple(simple[event.variable]) for event in positives)
+    if options.simple_predicates == "selection":
+        in_selection.extend(conjunct for level in scanned for conjunct in level)
+        scanned = tuple(() for _ in positives)
+
+    components = tuple(_negative(bound, branch, item, simple, negative, partition, options) for item in branch.negatives)
+    transformation = Transformation(tuple((item.alias, item.expression) for item in bound.query.returns))
+    return SequencePlan(
+        bound=bound,
+        options=options,
+        scan=SequenceScan(positives, scanned, partition, rest if multi else (), window if options.window_in_scan else None),
+        construction=SequenceConstruction(
+            options.construction,
+            tested,
+            tuple(tuple(level) for level in in_construction),
+            window if options.window_in_construction else None,
+        ),
+        selection=Selection(tuple(in_selection)) if in_selection else None,
+        window=None if window is None or options.window_in_construction else WindowCheck(window),
+        negation=Negation(components, options.negation, window) if components else None,
+        transformation=transformation,
+        columns=_columns(bound, transformation),
+    )
+
+
+def _supported(bound: BoundQuery) -> Branch:
+    """The one branch of the query, or an error that names everything that is not supported yet."""
+    query = bound.query
+    missing: list[Problem] = []
+
+    def note(condition: bool, what: str, span: object = None) -> None:
+        if condition:
+            missing.append(Problem(f"not supported yet: {what}", span))  # type: ignore[arg-type]
+
+    note(query.strategy is not Strategy.SKIP_TILL_ANY_MATCH, f"the selection strategy {query.strategy.value}")
+    for event in bound.components:
+        note(event.is_kleene, f"Kleene plus and repetition ('{event.variable}')", event.span)
+        note(event.quantifier is not None and not event.is_kleene, f"optional components ('{event.variable}')", event.span)
+    optional = any(event.quantifier is not None for event in bound.components)
+    note(len(bound.branches) > 1 and not optional, "OR", query.pattern.span)
+    note(any(not branch.is_sequence for branch in bound.branches), "AND", query.pattern.span)
+    note(bound.count_window is not None, "windows in events (WITHIN n EVENTS)")
+    note(bool(query.aggregates), "aggregation over matches (AGG)")
+    note(query.into is not None, "composition (RETURN ... INTO)")
+    note(query.output is not Output.ALL, f"the output format {query.output.value}")
+    if missing:
+        raise PlanningError(missing, query.text)
+    return bound.branches[0]
+
+
+def partition_attributes(bound: BoundQuery) -> tuple[str, ...]:
+    """The equivalence attributes that every positive component has: they divide the stream.
+
+    A test with a fixed value is decided on single events and divides nothing.
+    """
+    positives = bound.branches[0].positives
+    return tuple(
+        test.name
+        for test in bound.equivalences
+        if test.value is None and all(_always_has(bound, event, test.name) for event in positives)
+    )
+
+
+def _partition(attributes: tuple[str, ...], options: SequenceOptions) -> tuple[str, ...]:
+    if options.partition == "none":
+        return ()
+    return attributes if options.partition == "composite" else attributes[:1]
+
+
+def _always_has(bound: BoundQuery, event: Event, attribute: str) -> bool:
+    return not any(bound.lacks(event_type, attribute) for event_type in event.types)
+
+
+def _split(
+    bound: BoundQuery, branch: Branch
+) -> tuple[dict[str, list[Expression]], list[Expression], dict[str, list[Expression]]]:
+    """Conjuncts by what they read: one event, several positive events, or a negative event and others."""
+    negated = {item.event.variable for item in branch.negatives}
+    simple: dict[str, list[Expression]] = {event.variable: [] for event in bound.components}
+    negative: dict[str, list[Expression]] = {variable: [] for variable in negated}
+    between: list[Expression] = []
+    for conjunct in bound.conjuncts:
+        read = variables(conjunct)
+        if len(read) == 1:
+            simple[next(iter(read))].append(conjunct)
+        elif read & negated:
+            negative[next(iter(read & negated))].append(conjunct)
+        else:
+            between.append(conjunct)
+    for test in bound.equivalences:
+        if isinstance(test.value, Literal):
+            for event in bound.components:
+                if not all(bound.lacks(event_type, test.name) for event_type in event.types):
+                    fixed = Comparison("=", Attribute(event.variable, test.name), test.value, span=test.span)
+                    simple[event.variable].append(fixed)
+    return simple, between, negative
+
+
+def _agreements(positives: tuple[Event, ...], attributes: Iterable[str]) -> list[Expression]:
+    """Equivalence tests as comparisons with the last component (the first to be bound)."""
+    last = positives[-1].variable
+    return [
+        Comparison("=", Attribute(event.variable, name), Attribute(last, name))
+        for name in attributes
+        for event in positives[:-1]
+    ]
+
+
+def _partial_agreements(bound: BoundQuery, positives: tuple[Event, ...], partition: tuple[str, ...]) -> list[Expression]:
+    """Tests on attributes that some positive components lack: those that have one agree pairwise."""
+    found: list[Expression] = []
+    for test in bound.equivalences:
+        if test.value is not None or test.name in partition:
+            continue
+        having = [event for event in positives if not all(bound.lacks(kind, test.name) for kind in event.types)]
+        for position, left in enumerate(having):
+            for right in having[position + 1 :]:
+                found.append(Comparison("=", Attribute(left.variable, test.name), Attribute(right.variable, test.name)))
+    return found
+
+
+def _level(positives: tuple[Event, ...], conjunct: Expression) -> int | None:
+    """The level at which a conjunct's last variable is bound, going from the last component to the first."""
+    read = variables(conjunct)
+    return min((index for index, event in enumerate(positives) if event.variable in read), default=None)
+
+
+def _negative(
+    bound: BoundQuery,
+    branch: Branch,
+    item: Negative,
+    simple: dict[str, list[Expression]],
+    between: dict[str, list[Expression]],
+    partition: tuple[str, ...],
+    options: SequenceOptions,
+) -> NegativeComponent:
+    event = item.event
+    keyed = bool(partition) and all(_always_has(bound, event, name) for name in partition)
+    own = tuple(simple[event.variable])
+    in_scan = options.simple_predicates == "scan"
+    predicates = [*(() if in_scan else own), *between[event.variable]]
+    predicates.extend(_negative_agreements(bound, branch.positives, event, partition if keyed else ()))
+    return NegativeComponent(
+        event,
+        max(item.after) if item.after else None,
+        min(item.before) if item.before else None,
+        own if in_scan else (),
+        tuple(predicates),
+        keyed,
+    )
+
+
+def _negative_agreements(
+    bound: BoundQuery, positives: tuple[Event, ...], event: Event, decided: tuple[str, ...]
+) -> list[Expression]:
+    """Equivalence tests between a negative component and the positive ones, where the partition does not decide them."""
+    found: list[Expression] = []
+    for test in bound.equivalences:
+        if test.value is not None or test.name in decided or all(bound.lacks(kind, test.name) for kind in event.types):
+            continue
+        sure = [other for other in positives if _always_has(bound, other, test.name)]
+        partly = [other for other in positives if not all(bound.lacks(kind, test.name) for kind in other.types)]
+        for other in sure[:1] or partly:
+            found.append(Comparison("=", Attribute(event.variable, test.name), Attribute(other.variable, test.name)))
+    return found
+
+
+def _columns(bound: BoundQuery, transformation: Transformation) -> tuple[str, ...]:
+    if not transformation.columns:
+        return tuple(bound.schema.columns)
+    schema = bound.schema
+    needed = {schema.time, *schema.order_by, *(test.name for test in bound.equivalences)}
+    if schema.type is not None:
+        needed.add(schema.type)
+    expressions = [*bound.conjuncts, *(expression for _, expression in transformation.columns)]
+    for expression in expressions:
+        needed.update(node.name for node in walk(expression) if isinstance(node, Attribute))
+    return tuple(name for name in schema.columns if name in needed)

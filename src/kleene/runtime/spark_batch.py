@@ -1,0 +1,263 @@
+"""The Spark batch runtime: any DataFrame in, a lazy DataFrame of matches out.
+
+The plan is made once, on the driver. Before the shuffle the DataFrame keeps only rows that some component can bind (type
+tests and simple predicates, which Catalyst takes down to the scan) and columns that the plan reads. Then: shuffle by key,
+sort by stream order within each partition, and one `mapInArrow` in which the engine keeps the state of all keys. A query
+without a key runs in one task. Nothing of the session is changed.
+
+A pushed predicate only ever removes rows that the engine would ignore: the engine decides again, so what Spark and Arrow might
+see differently (NaN, collations, time zones) is not pushed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampType,
+)
+
+from kleene.common.schema import EventSchema
+from kleene.engine.build import build_matcher
+from kleene.pattern import predicates as p
+from kleene.pattern.operators import Event
+from kleene.plan.sequence import SequencePlan, partition_attributes
+from kleene.runtime.arrow import match_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+FLOATS = (FloatType, DoubleType)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRun:
+    """A run on Spark, computed when its DataFrames are."""
+
+    matches: DataFrame
+    bad_rows: DataFrame
+    """The input rows with a NULL time, key or type, or an undeclared type, with a `reason` column."""
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The Arrow schema in which the DataFrame's rows reach Python."""
+    return to_arrow_schema(frame.schema, timezone="UTC")
+
+
+def run_spark(plan: SequencePlan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
+    """The lazy matches of a plan over a DataFrame."""
+    schema = plan.bound.schema
+    events = frame.select(*(_quoted(name) for name in plan.columns))
+    condition = relevant_rows(plan, events)
+    if condition is not None:
+        events = events.where(condition)
+    events = events.repartition(*(events[_quoted(name)] for name in plan.keys)) if plan.keys else events.repartition(1)
+    events = events.sortWithinPartitions(*(_quoted(name) for name in (schema.time, *schema.order_by)))
+    # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
+    matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
+    output = build_matcher(plan, arrow_schema(events)).output_schema
+    with worker_interpreter(frame):
+        matches = events.mapInArrow(_match_partition(plan, matcher_policy), from_arrow_schema(output))
+    return SparkRun(matches, bad_events(plan, frame))
+
+
+def _match_partition(plan: SequencePlan, bad_rows: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def match(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        first = next(batches, None)
+        if first is None:
+            return
+
+        def all_batches() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from batches
+
+        matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
+        yield from match_batches(matcher, all_batches())
+
+    return match
+
+
+@contextmanager
+def worker_interpreter(frame: DataFrame) -> Iterator[None]:
+    """Lets the Python workers of a local classic session use the interpreter that runs this process, for one job.
+
+    Without this they use `python3` on the PATH, which need not have Kleene. A choice of the user's (PYSPARK_PYTHON,
+    spark.pyspark.python) stands; on a cluster and on Spark Connect the server's own setting decides.
+    """
+    session: Any = frame.sparkSession
+    context = None if "connect" in type(session).__module__ else session.sparkContext
+    chosen = os.environ.get("PYSPARK_PYTHON") or (context and context.getConf().get("spark.pyspark.python"))
+    if context is None or chosen or not context.master.startswith("local"):
+        yield
+        return
+    previous = context.pythonExec
+    context.pythonExec = sys.executable
+    try:
+        yield
+    finally:
+        context.pythonExec = previous
+
+
+def relevant_rows(plan: SequencePlan, frame: DataFrame) -> Column | None:
+    """The rows that some component can bind, and all bad rows; None when every row must travel."""
+    schema = plan.bound.schema
+    negatives = plan.negation.components if plan.negation else ()
+    parts = [*zip(plan.scan.components, plan.scan.predicates, strict=True)]
+    parts += [(item.event, item.scan_predicates) for item in negatives]
+    if plan.construction.algorithm == "runtime_stack":
+        return None
+    conditions = [_component_rows(plan, frame, event, predicates) for event, predicates in parts]
+    if any(condition is None for condition in conditions):
+        return None
+    wanted = _any([condition for condition in conditions if condition is not None])
+    bad = bad_row_conditions(plan, frame)
+    return _any([wanted, *(condition for condition, _ in bad)]) if schema.type or bad else wanted
+
+
+def _component_rows(plan: SequencePlan, frame: DataFrame, event: Event, predicates: tuple[p.Expression, ...]) -> Column | None:
+    pushed = [condition for item in predicates if (condition := push_down(item, plan, frame)) is not None]
+    if plan.bound.schema.type is not None:
+        pushed.insert(0, _of_types(plan.bound.schema, frame, event.types))
+    return reduce(lambda left, right: left & right, pushed) if pushed else None
+
+
+def _of_types(schema: EventSchema, frame: DataFrame, types: tuple[str, ...]) -> Column:
+    assert schema.type is not None
+    column = frame[_quoted(schema.type)]
+    if isinstance(frame.schema[schema.type].dataType, StringType):
+        return column.isin(list(types))
+    return column.isin([int(name) for name in types if name.lstrip("-").isdigit()])
+
+
+def bad_row_conditions(plan: SequencePlan, frame: DataFrame) -> list[tuple[Column, str]]:
+    """(condition, reason) of rows that cannot be processed, as the engine's scan judges them."""
+    schema = plan.bound.schema
+    events = plan.bound.components
+    found: list[tuple[Column, str]] = []
+    named: Column | None = None
+    if schema.type is not None:
+        kind = frame[_quoted(schema.type)]
+        undeclared = kind.isNull()
+        if schema.types is not None:
+            undeclared = undeclared | ~_of_types(schema, frame, tuple(schema.types))
+        found.append((undeclared, f"type column '{schema.type}' is NULL or holds an undeclared type"))
+        named = _of_types(schema, frame, tuple(sorted({name for event in events for name in event.types})))
+    missing = frame[_quoted(schema.time)].isNull()
+    found.append((missing if named is None else named & missing, f"time column '{schema.time}' is NULL"))
+    for key in partition_attributes(plan.bound):
+        missing = frame[_quoted(key)].isNull()
+        if schema.type is not None:
+            having = [event for event in events if not any(plan.bound.lacks(name, key) for name in event.types)]
+            missing = missing & _of_types(schema, frame, tuple(sorted({name for event in having for name in event.types})))
+        found.append((missing, f"key attribute '{key}' is NULL"))
+    return found
+
+
+def bad_events(plan: SequencePlan, frame: DataFrame) -> DataFrame:
+    """The input rows that cannot be processed, each with the reason."""
+    from pyspark.sql import functions as f
+
+    conditions = bad_row_conditions(plan, frame)
+    reason: Any = None
+    for condition, text in conditions:
+        reason = f.when(condition, f.lit(text)) if reason is None else reason.when(condition, f.lit(text))
+    return frame.where(_any([condition for condition, _ in conditions])).withColumn("reason", reason)
+
+
+def push_down(node: p.Expression, plan: SequencePlan, frame: DataFrame) -> Any:
+    """A predicate on one event as a Spark condition that holds at least where the predicate does; None if it is not pushed."""
+    if isinstance(node, p.And):
+        parts = [condition for item in node.operands if (condition := push_down(item, plan, frame)) is not None]
+        return reduce(lambda left, right: left & right, parts) if parts else None
+    if isinstance(node, p.Or):
+        alternatives = [push_down(item, plan, frame) for item in node.operands]
+        return None if any(item is None for item in alternatives) else _any([item for item in alternatives if item is not None])
+    if isinstance(node, p.Not):
+        exact = push_down(node.operand, plan, frame) if isinstance(node.operand, p.In | p.IsNull | p.Comparison) else None
+        return None if exact is None or _reads_floats(node, frame) else ~exact
+    attribute = getattr(node, "operand", None) or getattr(node, "left", None)
+    if not isinstance(attribute, p.Attribute) or _sometimes_lacks(plan, attribute):
+        return None
+    column, kind = frame[_quoted(attribute.name)], frame.schema[attribute.name].dataType
+    if isinstance(node, p.IsNull):
+        return column.isNull()
+    if isinstance(node, p.Comparison) and _comparable(node.right, kind):
+        return _COMPARISONS[node.operator](column, _constant(node.right))
+    if isinstance(node, p.Between) and _comparable(node.low, kind) and _comparable(node.high, kind):
+        return (column >= _constant(node.low)) & (column <= _constant(node.high))
+    if isinstance(node, p.In) and isinstance(node.items, tuple) and all(_comparable(item, kind) for item in node.items):
+        return column.isin([_constant(item) for item in node.items])
+    return None
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": lambda column, value: column == value,
+    "!=": lambda column, value: column != value,
+    "<": lambda column, value: column < value,
+    "<=": lambda column, value: column <= value,
+    ">": lambda column, value: column > value,
+    ">=": lambda column, value: column >= value,
+}
+
+
+def _comparable(node: p.Expression, kind: DataType) -> bool:
+    """Whether Spark compares a column of this type with the constant exactly as the engine does."""
+    import datetime as dt
+
+    if not isinstance(node, p.Literal) or node.value is None:
+        return False
+    value = node.value
+    if isinstance(value, bool):
+        return isinstance(kind, BooleanType)
+    if isinstance(value, int):
+        return isinstance(kind, (*INTEGERS, *FLOATS)) and abs(value) < 1 << 53
+    if isinstance(value, float):
+        return isinstance(kind, FLOATS) and value == value
+    if isinstance(value, str):
+        return kind == StringType()
+    return isinstance(value, dt.datetime) and isinstance(kind, TimestampType)
+
+
+def _constant(node: p.Expression) -> Any:
+    import datetime as dt
+
+    assert isinstance(node, p.Literal)
+    value = node.value
+    if isinstance(value, dt.datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=dt.UTC)
+    return value
+
+
+def _reads_floats(node: p.Expression, frame: DataFrame) -> bool:
+    return any(isinstance(item, p.Attribute) and isinstance(frame.schema[item.name].dataType, FLOATS) for item in p.walk(node))
+
+
+def _sometimes_lacks(plan: SequencePlan, attribute: p.Attribute) -> bool:
+    types = plan.bound.component(attribute.variable).types
+    return any(plan.bound.lacks(name, attribute.name) for name in types)
+
+
+def _any(conditions: list[Column]) -> Column:
+    return reduce(lambda left, right: left | right, conditions)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

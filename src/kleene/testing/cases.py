@@ -1,0 +1,433 @@
+"""Case files: small text blocks with events, a query and the complete expected answer; `case_routes` runs them.
+
+A file holds one or more cases. A line that starts at the margin opens a block; the lines of a block are indented. `#` starts a
+comment line, blank lines are ignored.
+
+    case two letters in order            the title; opens a case
+    routes oracle                        only these routes (default: every route)
+    events                               one event per line: label, then attributes; a1b is of type A at ts 1
+      a1 k=1 x=2
+      b2 k=1 x=NULL s='two words'
+    options                              one per line, all optional
+      time ts                            the time column (default ts)
+      type type                          the type column (default type; `none`: the stream has one type)
+      types s=Shelf e=Exit               what the letters of labels stand for (default: the letters in upper case)
+      unit hours                         label numbers are hours after `start`, and ts is a timestamp
+      start 2026-01-01T00:00:00
+      columns x=float                    kinds of columns where inference from the values does not do
+      order_by seq, x
+      partition_by k
+      ties arrival
+      params limit=3
+      schema A: k, x                     attributes of a type, one line a type
+    query
+      PATTERN SEQ(A a, B+ b[]) WHERE [k] WITHIN 5
+    matches                              every match; Kleene variables as lists; `none` if there is none
+      a=a1 b=[b2]
+
+Instead of `matches`, or besides it: `count 3`; `returns` with lines `name=value ...`; `aggregates` with lines `at=3 count=1`,
+group columns included; `error BindingError: fragment | fragment`; `plan` with one fragment of the plan's text a line. Events
+can also be a table: a header `| event | type | ts | k |` and rows in the same form; without an `event` column the labels are
+e1, e2, ...
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = dict[str, Any]
+Labels = dict[str, str | tuple[str, ...]]
+"""A match: variable to the label of its event, to a tuple of labels for a Kleene variable."""
+
+BLOCKS = ("events", "options", "query", "matches", "returns", "aggregates", "plan")
+LABEL = re.compile(r"([A-Za-z_]+?)(\d+)([a-z]*)")
+PAIR = re.compile(r"([A-Za-z_][\w.-]*)=('(?:[^']|'')*'|\[[^\]]*\]|[^\s=]+)(?=\s|$)")
+UNITS = ("microseconds", "milliseconds", "seconds", "minutes", "hours", "days")
+KINDS = ("int", "float", "string", "bool", "timestamp")
+
+
+class CaseError(ValueError):
+    """A case file is not well formed; the message starts with file:line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the events of a case are to be read, as the public API takes it."""
+
+    time: str = "ts"
+    type: str | None = "type"
+    order_by: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    ties: str = "error"
+    params: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, frozenset[str]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a case says of the answer; None where it says nothing."""
+
+    matches: tuple[Labels, ...] | None = None
+    count: int | None = None
+    returns: tuple[Row, ...] | None = None
+    aggregates: tuple[Row, ...] | None = None
+    error: tuple[str, tuple[str, ...]] | None = None
+    """The name of the error class, and fragments of its text."""
+    plan: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case of a file."""
+
+    title: str
+    path: Path
+    line: int
+    routes: tuple[str, ...]
+    """Names of the routes it is for; empty for every route."""
+    events: tuple[Row, ...]
+    """The events with their label in `event`."""
+    columns: Mapping[str, str]
+    """Columns in order, with their kinds."""
+    options: Options
+    query_text: str
+    expected: Expected
+
+    @property
+    def where(self) -> str:
+        return f"{self.path}:{self.line}"
+
+    def runs_on(self, route: str) -> bool:
+        """Whether the case is for a route; `embedded` also stands for `embedded-split` and the like."""
+        return not self.routes or any(route == name or route.startswith(f"{name}-") for name in self.routes)
+
+    def table(self) -> pa.Table:
+        """The events as an Arrow table, in the order of the file."""
+        import pyarrow as pa
+
+        kinds = {
+            "int": pa.int64(),
+            "float": pa.float64(),
+            "string": pa.string(),
+            "bool": pa.bool_(),
+            "timestamp": pa.timestamp("us", tz="UTC"),
+        }
+        schema = pa.schema([(name, kinds[kind]) for name, kind in self.columns.items()])
+        return pa.Table.from_pylist([{name: row.get(name) for name in self.columns} for row in self.events], schema=schema)
+
+
+def load(path: Path | str) -> list[Case]:
+    """The cases of a file; raises CaseError with file:line."""
+    return list(parse_cases(Path(path).read_text(encoding="utf-8"), Path(path)))
+
+
+def load_all(folder: Path | str) -> list[Case]:
+    """The cases of all `*.case` files under a folder, in order of their paths."""
+    return [case for path in sorted(Path(folder).rglob("*.case")) for case in load(path)]
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Block:
+    """A heading at the margin and the indented lines under it, with their line numbers."""
+
+    word: str
+    rest: str
+    number: int
+    lines: list[tuple[int, str]]
+
+
+def parse_cases(text: str, path: Path) -> Iterator[Case]:
+    """The cases of a file's text."""
+    blocks = _blocks(text, path)
+    if blocks and blocks[0].word != "case":
+        raise _error(path, blocks[0].number, f"expected 'case <title>', found '{blocks[0].word}'")
+    starts = [index for index, block in enumerate(blocks) if block.word == "case"]
+    for begin, end in zip(starts, [*starts[1:], len(blocks)], strict=True):
+        yield _case(blocks[begin], blocks[begin + 1 : end], path)
+
+
+def _blocks(text: str, path: Path) -> list[_Block]:
+    blocks: list[_Block] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if line[0] in " \t":
+            if not blocks:
+                raise _error(path, number, "an indented line outside a block")
+            blocks[-1].lines.append((number, line.strip()))
+            continue
+        word, _, rest = line.strip().partition(" ")
+        if word not in (*BLOCKS, "case", "routes", "count", "error"):
+            known = ", ".join(("case", "routes", *BLOCKS, "count", "error"))
+            raise _error(path, number, f"unknown block '{word}'; known: {known}")
+        blocks.append(_Block(word, rest.strip(), number, []))
+    return blocks
+
+
+def _error(path: Path, number: int, message: str) -> CaseError:
+    return CaseError(f"{path}:{number}: {message}")
+
+
+def _case(head: _Block, blocks: list[_Block], path: Path) -> Case:
+    found: dict[str, _Block] = {}
+    for block in blocks:
+        if block.word in found:
+            raise _error(path, block.number, f"a second '{block.word}' block in one case")
+        found[block.word] = block
+    for word in ("events", "query"):
+        if word not in found:
+            raise _error(path, head.number, f"case '{head.rest}' has no '{word}' block")
+    expected = _expected(found, path)
+    if expected == Expected():
+        kinds = "matches, count, returns, aggregates, error or plan"
+        raise _error(path, head.number, f"case '{head.rest}' expects nothing: add {kinds}")
+    settings = _settings(found.get("options"), path)
+    events = _events(found["events"], settings, path)
+    case = Case(
+        head.rest,
+        path,
+        head.number,
+        tuple(re.split(r"[,\s]+", found["routes"].rest)) if "routes" in found else (),
+        tuple(events),
+        _columns(events, settings, path, found["events"].number),
+        settings.options,
+        "\n".join(line for _, line in found["query"].lines),
+        expected,
+    )
+    _check_labels(case, found)
+    return case
+
+
+def _check_labels(case: Case, found: dict[str, _Block]) -> None:
+    labels = [row["event"] for row in case.events]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise _error(case.path, found["events"].number, f"two events are labelled '{label}'")
+    for (number, _), match in zip(_content(found.get("matches")), case.expected.matches or (), strict=True):
+        for value in match.values():
+            for label in value if isinstance(value, tuple) else (value,):
+                if label not in labels:
+                    raise _error(case.path, number, f"no event is labelled '{label}'")
+
+
+# --- values and rows --------------------------------------------------------------------------------------------------
+
+
+def value_of(text: str) -> Any:
+    """A value as written: NULL, true, a number, 'text', a timestamp (UTC), or bare text.
+
+    >>> value_of("NULL"), value_of("2.5"), value_of("'a b'"), value_of("food")
+    (None, 2.5, 'a b', 'food')
+    """
+    if text == "NULL":
+        return None
+    if text in ("true", "false"):
+        return text == "true"
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    if text.startswith("["):
+        return [value_of(item.strip()) for item in text[1:-1].split(",") if item.strip()]
+    for make in (int, float, _timestamp):
+        try:
+            return make(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _timestamp(text: str) -> dt.datetime:
+    if not re.match(r"\d{4}-\d\d-\d\dT", text):
+        raise ValueError(text)
+    moment = dt.datetime.fromisoformat(text)
+    return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
+
+
+def _pairs(text: str, path: Path, number: int) -> dict[str, str]:
+    """`a=1 b='x y'` as raw texts by name."""
+    found = {match[1]: match[2] for match in PAIR.finditer(text)}
+    left = PAIR.sub("", text).strip()
+    if left:
+        raise _error(path, number, f"expected name=value, found '{left}'")
+    return found
+
+
+def _events(block: _Block, settings: _Settings, path: Path) -> list[Row]:
+    if block.lines and block.lines[0][1].startswith("|"):
+        return _table_events(block, path)
+    return [_labelled_event(line, settings, path, number) for number, line in block.lines]
+
+
+def _table_events(block: _Block, path: Path) -> list[Row]:
+    rows: list[Row] = []
+    names = _cells(block.lines[0][1])
+    for number, line in block.lines[1:]:
+        cells = _cells(line)
+        if len(cells) != len(names):
+            raise _error(path, number, f"expected {len(names)} cells ({', '.join(names)}), found {len(cells)}")
+        row = {name: value_of(cell) for name, cell in zip(names, cells, strict=True)}
+        row["event"] = str(row.get("event", f"e{len(rows) + 1}"))
+        rows.append(row)
+    return rows
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _labelled_event(line: str, settings: _Settings, path: Path, number: int) -> Row:
+    label, _, rest = line.partition(" ")
+    parts = LABEL.fullmatch(label)
+    if parts is None:
+        raise _error(path, number, f"expected a label such as a1 (type A, ts 1), found '{label}'")
+    options = settings.options
+    row: Row = {"event": label}
+    if options.type is not None:
+        row[options.type] = settings.types.get(parts[1], parts[1].upper())
+    row[options.time] = settings.moment(int(parts[2]))
+    row.update({name: value_of(value) for name, value in _pairs(rest, path, number).items()})
+    return row
+
+
+def _columns(events: list[Row], settings: _Settings, path: Path, number: int) -> dict[str, str]:
+    """The kind of every column, declared or inferred from its values."""
+    columns: dict[str, str] = {"event": "string"}
+    options = settings.options
+    roles = [options.time, *([options.type] if options.type else []), *options.order_by]
+    names = dict.fromkeys([*roles, *settings.columns, *(name for row in events for name in row)])
+    for name in names:
+        values = [row[name] for row in events if row.get(name) is not None]
+        columns[name] = settings.columns.get(name) or _kind_of(name, values, path, number)
+        if name == options.time and not values and settings.unit:
+            columns[name] = "timestamp"
+        if columns[name] == "float":
+            for row in events:
+                row[name] = None if row.get(name) is None else float(row[name])
+    return columns
+
+
+def _kind_of(name: str, values: list[Any], path: Path, number: int) -> str:
+    kinds = {type(value) for value in values}
+    if kinds == {int, float}:
+        return "float"
+    if len(kinds) > 1:
+        raise _error(path, number, f"column '{name}' mixes {', '.join(sorted(kind.__name__ for kind in kinds))}")
+    by_type = {int: "int", float: "float", str: "string", bool: "bool", dt.datetime: "timestamp"}
+    return by_type[kinds.pop()] if kinds else "int"
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Settings:
+    """Options of a case, with those that only say how the file is to be read."""
+
+    options: Options
+    types: dict[str, str]
+    columns: dict[str, str]
+    unit: str | None
+    start: dt.datetime
+
+    def moment(self, number: int) -> int | dt.datetime:
+        return number if self.unit is None else self.start + dt.timedelta(**{self.unit: number})
+
+
+def _settings(block: _Block | None, path: Path) -> _Settings:
+    chosen: dict[str, Any] = {}
+    settings = _Settings(Options(), {}, {}, None, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+    schema: dict[str, frozenset[str]] = {}
+    for number, line in block.lines if block else ():
+        word, _, rest = line.partition(" ")
+        rest = rest.strip()
+        if word in ("order_by", "partition_by"):
+            chosen[word] = _names(rest)
+        elif word in ("time", "ties", "type"):
+            chosen[word] = None if (word, rest) == ("type", "none") else rest
+        elif word == "params":
+            chosen[word] = {name: value_of(text) for name, text in _pairs(rest, path, number).items()}
+        elif word == "schema":
+            event_type, colon, names = rest.partition(":")
+            if not colon:
+                raise _error(path, number, "expected 'schema Type: attribute, attribute'")
+            schema[event_type.strip()] = frozenset(_names(names))
+        elif word == "types":
+            settings.types.update(_pairs(rest, path, number))
+        elif word == "columns":
+            settings.columns.update(_chosen_kinds(_pairs(rest, path, number), path, number))
+        elif word == "unit" and rest in UNITS:
+            settings.unit = rest
+        elif word == "start":
+            settings.start = _timestamp(rest)
+        else:
+            raise _error(path, number, f"unknown option '{line}'")
+    if schema:
+        chosen["schema"] = schema
+    settings.options = Options(**chosen)
+    return settings
+
+
+def _chosen_kinds(columns: dict[str, str], path: Path, number: int) -> dict[str, str]:
+    for name, kind in columns.items():
+        if kind not in KINDS:
+            raise _error(path, number, f"column '{name}' has unknown kind '{kind}'; known: {', '.join(KINDS)}")
+    return columns
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in re.split(r"[,\s]+", text.strip()) if name)
+
+
+# --- expectations -----------------------------------------------------------------------------------------------------
+
+
+def _content(block: _Block | None) -> list[tuple[int, str]]:
+    return [] if block is None else [item for item in block.lines if item[1] not in ("none", "(none)")]
+
+
+def _expected(found: dict[str, _Block], path: Path) -> Expected:
+    def rows(word: str, make: Callable[[str, int], Any]) -> tuple[Any, ...] | None:
+        if word not in found:
+            return None
+        if not found[word].lines:
+            raise _error(path, found[word].number, f"the '{word}' block is empty; write 'none' if nothing is expected")
+        return tuple(make(line, number) for number, line in _content(found[word]))
+
+    def values(line: str, number: int) -> Row:
+        return {name: value_of(text) for name, text in _pairs(line, path, number).items()}
+
+    count = None
+    if "count" in found:
+        if not found["count"].rest.isdigit():
+            raise _error(path, found["count"].number, f"expected 'count N', found 'count {found['count'].rest}'")
+        count = int(found["count"].rest)
+    return Expected(
+        rows("matches", lambda line, number: _labels(line, path, number)),
+        count,
+        rows("returns", values),
+        rows("aggregates", values),
+        _expected_error(found["error"]) if "error" in found else None,
+        rows("plan", lambda line, _: line),
+    )
+
+
+def _labels(line: str, path: Path, number: int) -> Labels:
+    match: Labels = {}
+    for name, text in _pairs(line, path, number).items():
+        match[name] = tuple(_names(text[1:-1])) if text.startswith("[") else text
+    return match
+
+
+def _expected_error(block: _Block) -> tuple[str, tuple[str, ...]]:
+    kind, _, fragments = block.rest.partition(":")
+    return kind.strip(), tuple(part.strip() for part in fragments.split("|") if part.strip())

@@ -1,0 +1,272 @@
+"""What an expression means on the events bound so far: three-valued logic, Kleene elements, attributes that a type lacks.
+
+A `Condition` is one top-level conjunct with its quantifiers made explicit: a conjunct that reads `a[i]` (or `a[i-1]`,
+`a[..i-1]`) must hold for every i > 1, one that reads plain `a[].x` for every element. An atomic predicate (anything that is
+not AND, OR, NOT) that reads an attribute which the type of the bound event is declared without is true by definition (SASE
+section 2.2.2); so NOT of it is false.
+
+Plain and slow on purpose: the tree is walked for every evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.predicates import (
+    Aggregate,
+    AggregateFunction,
+    And,
+    Arithmetic,
+    Attribute,
+    Between,
+    Call,
+    Comparison,
+    Element,
+    Expression,
+    In,
+    IsNull,
+    Length,
+    Like,
+    Literal,
+    Name,
+    Negate,
+    Not,
+    Or,
+    variables,
+    walk,
+)
+from kleene.testing import functions
+from kleene.testing.functions import Value, plain
+
+Bindings = Mapping[str, int | tuple[int, ...]]
+"""Variable to the position of its event; for a Kleene variable the positions of its elements, in order."""
+
+RUNNING = (Element.CURRENT, Element.PREVIOUS, Element.SO_FAR)
+"""Elements that exist while the Kleene variable is still growing, from the second element on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where an expression is evaluated: the events, their types, what is bound, and the elements that quantifiers stand on."""
+
+    bound: BoundQuery
+    events: Sequence[Mapping[str, Value]]
+    types: Sequence[str | None]
+    bindings: Bindings
+    current: Mapping[str, int] = field(default_factory=dict)
+    """For `a[i]`: the index (from 0) of the current element of each running variable."""
+    each: Mapping[str, int] = field(default_factory=dict)
+    """For plain `a[].x`: the index of the element under test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A top-level conjunct, its variables and the quantifiers over their elements."""
+
+    expression: Expression
+    variables: frozenset[str]
+    running: tuple[str, ...]
+    """Variables read at `a[i]`, `a[i-1]` or `a[..i-1]`: the condition holds for every i > 1."""
+    each: tuple[str, ...]
+    """Variables read as plain `a[].x`: the condition holds for every element."""
+    whole: frozenset[str]
+    """Variables of which the complete array is read: `a[a.LEN]`, `a.LEN`, `a[]`, `f(a[].x)`; decided on proceed."""
+
+
+def condition(bound: BoundQuery, expression: Expression) -> Condition:
+    """A conjunct with its quantifiers. `a.x` of a Kleene variable is read as `a[].x`."""
+    kleene = {event.variable for event in bound.components if event.is_kleene}
+    running: dict[str, None] = {}
+    each: dict[str, None] = {}
+    whole: set[str] = set()
+    for node in walk(expression):
+        if isinstance(node, Attribute | Aggregate) and node.element in RUNNING:
+            running[node.variable] = None
+        elif isinstance(node, Attribute) and node.variable in kleene and node.element in (Element.EACH, Element.SINGLE):
+            each[node.variable] = None
+            whole.add(node.variable)
+        elif isinstance(node, Length | Aggregate) or (isinstance(node, Attribute) and node.element is Element.LAST):
+            whole.add(node.variable)
+    return Condition(expression, variables(expression), tuple(running), tuple(each), frozenset(whole))
+
+
+def holds(item: Condition, frame: Frame) -> bool:
+    """Whether a condition is true for every element its quantifiers range over; unknown is not true."""
+    if not item.running and not item.each:
+        return truth(item.expression, frame) is True
+    later = [range(1, len(_elements(frame, variable))) for variable in item.running]
+    every = [range(len(_elements(frame, variable))) for variable in item.each]
+    for choice in product(*later, *every):
+        current = dict(zip(item.running, choice[: len(item.running)], strict=True))
+        each = dict(zip(item.each, choice[len(item.running) :], strict=True))
+        here = Frame(frame.bound, frame.events, frame.types, frame.bindings, current, each)
+        if truth(item.expression, here) is not True:
+            return False
+    return True
+
+
+def truth(expression: Expression, frame: Frame) -> bool | None:
+    """The three-valued truth of a condition; unknown is None."""
+    if isinstance(expression, And):
+        return _all(truth(operand, frame) for operand in expression.operands)
+    if isinstance(expression, Or):
+        return _any(truth(operand, frame) for operand in expression.operands)
+    if isinstance(expression, Not):
+        inner = truth(expression.operand, frame)
+        return None if inner is None else not inner
+    if _reads_lacking(expression, frame):
+        return True
+    result = value(expression, frame)
+    return None if result is None else bool(result)
+
+
+def _all(parts: Iterator[bool | None]) -> bool | None:
+    found = list(parts)
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+def _any(parts: Iterator[bool | None]) -> bool | None:
+    found = list(parts)
+    if True in found:
+        return True
+    return None if None in found else False
+
+
+def _reads_lacking(expression: Expression, frame: Frame) -> bool:
+    """Whether an atomic predicate reads an attribute that the type of an event it reads is declared without."""
+    if frame.bound.schema.types is None:
+        return False
+    for node in walk(expression):
+        if not isinstance(node, Attribute | Aggregate) or node.name is None:
+            continue
+        if any(_lacks(frame, position, node.name) for position in _positions(node, frame)):
+            return True
+    return False
+
+
+def _lacks(frame: Frame, position: int, name: str) -> bool:
+    event_type = frame.types[position]
+    return event_type is not None and frame.bound.lacks(event_type, name)
+
+
+def _elements(frame: Frame, variable: str) -> tuple[int, ...]:
+    """The positions bound to a variable; none if its branch is not the matched one."""
+    found = frame.bindings.get(variable, ())
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _positions(node: Attribute | Aggregate, frame: Frame) -> tuple[int, ...]:
+    """The events that a reference reads, in order."""
+    elements = _elements(frame, node.variable)
+    i = frame.current.get(node.variable, len(elements))
+    if node.element is Element.FIRST:
+        return elements[:1]
+    if node.element is Element.LAST:
+        return elements[-1:]
+    if node.element is Element.CURRENT:
+        return elements[i : i + 1]
+    if node.element is Element.PREVIOUS:
+        return elements[i - 1 : i]
+    if node.element is Element.SO_FAR:
+        return elements[:i]
+    if isinstance(node, Attribute) and node.variable in frame.each:
+        index = frame.each[node.variable]
+        return elements[index : index + 1]
+    return elements
+
+
+def attribute(frame: Frame, position: int, name: str) -> Value:
+    """An attribute of one event: NULL where it has none."""
+    return None if _lacks(frame, position, name) else plain(frame.events[position].get(name))
+
+
+def value(expression: Expression, frame: Frame) -> Value:
+    """The value of an expression; None is NULL (and unknown)."""
+    match expression:
+        case Literal():
+            return plain(expression.value)
+        case Attribute():
+            return _attribute_value(expression, frame)
+        case Length():
+            return len(_elements(frame, expression.variable)) if expression.variable in frame.bindings else None
+        case Aggregate():
+            return _aggregate_value(expression, frame)
+        case Arithmetic(operator, left, right):
+            return functions.arithmetic(operator, value(left, frame), value(right, frame))
+        case Negate(operand):
+            return functions.negate(value(operand, frame))
+        case Comparison(operator, left, right):
+            return functions.compare(operator, value(left, frame), value(right, frame))
+        case In(operand, items):
+            assert not isinstance(items, Name), "parameters are literals in a bound query"
+            left_value = value(operand, frame)
+            return _any(functions.compare("=", left_value, value(item, frame)) for item in items)
+        case Between(operand, low, high):
+            tested = value(operand, frame)
+            bounds = ((">=", low), ("<=", high))
+            return _all(functions.compare(symbol, tested, value(bound, frame)) for symbol, bound in bounds)
+        case Like(operand, pattern):
+            return functions.like(value(operand, frame), value(pattern, frame))
+        case IsNull(operand):
+            return value(operand, frame) is None
+        case Call(function, arguments):
+            return functions.call(function, [value(argument, frame) for argument in arguments])
+        case And() | Or() | Not():
+            return truth(expression, frame)
+    raise AssertionError(f"no meaning for {expression!r} in a bound query")
+
+
+def _attribute_value(node: Attribute, frame: Frame) -> Value:
+    found = [attribute(frame, position, node.name) for position in _positions(node, frame)]
+    whole_array = isinstance(frame.bindings.get(node.variable), tuple) and node.variable not in frame.each
+    if whole_array and node.element in (Element.EACH, Element.SINGLE):
+        return found
+    return found[0] if found else None
+
+
+def _aggregate_value(node: Aggregate, frame: Frame) -> Value:
+    positions = _positions(node, frame)
+    if node.name is None:
+        return len(positions) if node.variable in frame.bindings else None
+    return aggregate(node.function, [attribute(frame, position, node.name) for position in positions])
+
+
+def aggregate(function: AggregateFunction, values: Sequence[Value]) -> Value:
+    """An aggregate in order of the elements; NULLs are skipped except by first and last; of nothing it is NULL, a count 0.
+
+    >>> aggregate(AggregateFunction.AVG, [1, None, 2]), aggregate(AggregateFunction.SUM, [])
+    (1.5, None)
+    """
+    if function is AggregateFunction.FIRST:
+        return values[0] if values else None
+    if function is AggregateFunction.LAST:
+        return values[-1] if values else None
+    known = [item for item in values if item is not None]
+    if function is AggregateFunction.COUNT:
+        return len(known)
+    if not known:
+        return None
+    if function is AggregateFunction.MIN:
+        return functions.call("least", known)
+    if function is AggregateFunction.MAX:
+        return functions.call("greatest", known)
+    if function is AggregateFunction.STDDEV:
+        return _stddev([float(item) for item in known])
+    total = known[0]
+    for item in known[1:]:
+        total = functions.arithmetic("+", total, item)
+    return total if function is AggregateFunction.SUM else functions.arithmetic("/", total, len(known))
+
+
+def _stddev(known: Sequence[float]) -> float | None:
+    """The sample standard deviation (n - 1); NULL of fewer than two values."""
+    if len(known) < 2:
+        return None
+    mean = math.fsum(known) / len(known)
+    return math.sqrt(math.fsum((item - mean) ** 2 for item in known) / (len(known) - 1))

@@ -1,0 +1,184 @@
+"""Random (query, stream) pairs: a cheap seeded core, and Hypothesis strategies around it.
+
+`examples(seed, count)` yields pairs of the SASE fragment, `full_examples` pairs of the whole language; example number i of a
+seed is always the same. A stream has the columns of `arrow_schema`: `ts` (integer, or timestamp in UTC), `type` in A..E,
+small-integer keys `k` and `k2`, `x` (integer, NULLs sometimes), `y` (float, multiples of 1/4), `s` (short string, NULLs
+sometimes), `seq` (for `order_by`). Events of the SASE fragment tie sometimes; those of the full language never do. Streams are
+in time order.
+
+Cost: well under 0.3 ms an example.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from kleene.common.schema import EventSchema, schema_of_arrow
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.operators import events as components
+from kleene.pattern.policies import LogicalQuery
+from kleene.pattern.predicates import conjunction, conjuncts
+from kleene.testing.random_queries import Types, chance, full_query, sase_query
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from hypothesis import strategies as st
+
+Row = dict[str, Any]
+
+START = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+STRINGS = ("a", "b", "ab", "c", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A query, the keyword arguments that describe its events, and the events."""
+
+    query: LogicalQuery
+    schema_kwargs: Mapping[str, Any]
+    """time, type, order_by and types, as `kleene.common.schema.schema_of_arrow` takes them."""
+    events: list[Row] = field(hash=False)
+    integer_time: bool = True
+
+    def arrow_schema(self) -> pa.Schema:
+        return arrow_schema(self.integer_time)
+
+    def table(self) -> pa.Table:
+        """The events as an Arrow table with an explicit schema."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self.events, schema=self.arrow_schema())
+
+    def event_schema(self) -> EventSchema:
+        return schema_of_arrow(self.arrow_schema(), **self.schema_kwargs)
+
+    def bound(self) -> BoundQuery:
+        from kleene.pattern.bind import bind
+
+        return bind(self.query, self.event_schema())
+
+
+def arrow_schema(integer_time: bool) -> pa.Schema:
+    """The columns of a generated stream."""
+    import pyarrow as pa
+
+    time = pa.int64() if integer_time else pa.timestamp("us", tz="UTC")
+    columns = [("ts", time), ("type", pa.string()), ("k", pa.int64()), ("k2", pa.int64()), ("x", pa.int64())]
+    return pa.schema([*columns, ("y", pa.float64()), ("s", pa.string()), ("seq", pa.int64())])
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def _stream(rng: Random, query: LogicalQuery, size: int, integer_time: bool, tie: float, nulls: float) -> list[Row]:
+    """Events in time order, most of them of types that the query names; `tie` is the chance that time stands still."""
+    named = [event_type for event in components(query.pattern) if not event.negated for event_type in event.types]
+    pool = [*named, *named, *named, *"ABCDE"]
+    keys = rng.choice((1, 2, 2, 3))
+    spread = rng.choice((1, 1, 2, 3))
+    rows: list[Row] = []
+    at = rng.randrange(5)
+    random, count = rng.random, len(pool)
+    for position in range(size):
+        if position and random() >= tie:
+            at += 1 + int(random() * spread)
+        row: Row = {
+            "ts": at if integer_time else START + dt.timedelta(seconds=at),
+            "type": pool[int(random() * count)],
+            "k": 1 + int(random() * keys),
+            "k2": 1 + int(random() * 2),
+            "x": None if random() < nulls else int(random() * 10),
+            "y": int(random() * 40) / 4,
+            "s": None if random() < nulls else STRINGS[int(random() * 5)],
+            "seq": int(random() * 3) if tie else position,
+        }
+        rows.append(row)
+    return rows
+
+
+def _declared(rng: Random) -> Types:
+    """Attributes per type: each type may lack some; keys are lacked rarely."""
+    declared: dict[str, frozenset[str]] = {}
+    for event_type in "ABCDE":
+        declared[event_type] = frozenset(
+            name for name in ("k", "k2", "x", "y", "s", "seq") if not chance(rng, 0.05 if name in ("k", "k2") else 0.2)
+        )
+    return declared
+
+
+def _schema_kwargs(rng: Random, types: Types) -> dict[str, Any]:
+    kwargs: dict[str, Any] = {"time": "ts", "type": "type", "types": types}
+    if chance(rng, 0.25):
+        kwargs["order_by"] = ("seq",)
+    return kwargs
+
+
+def example(seed: int, number: int = 0) -> Example:
+    """Example `number` of a seed, of the SASE fragment."""
+    rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
+    integer_time = chance(rng, 0.7)
+    types = _declared(rng) if chance(rng, 0.15) else None
+    query = sase_query(rng, types, integer_time)
+    tie = rng.choice((0.0, 0.0, 0.1, 0.3))
+    rows = _stream(rng, query, rng.randrange(8, 25), integer_time, tie, rng.choice((0.0, 0.0, 0.15)))
+    return Example(query, _schema_kwargs(rng, types), rows, integer_time)
+
+
+def full_example(seed: int, number: int = 0) -> Example:
+    """Example `number` of a seed, of the full language; shorter, because Kleene plus has exponentially many matches."""
+    rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
+    integer_time = chance(rng, 0.7)
+    types = _declared(rng) if chance(rng, 0.1) else None
+    query = full_query(rng, types, integer_time)
+    kleene = any(event.is_kleene for event in components(query.pattern))
+    rows = _stream(rng, query, rng.randrange(5, 11 if kleene else 15), integer_time, 0.0, rng.choice((0.0, 0.0, 0.15)))
+    return Example(query, _schema_kwargs(rng, types), rows, integer_time)
+
+
+def examples(seed: int, count: int) -> Iterator[Example]:
+    """Pairs of the SASE fragment; at least two in five have a match."""
+    return (example(seed, number) for number in range(count))
+
+
+def full_examples(seed: int, count: int) -> Iterator[Example]:
+    """Pairs of the full language: Kleene, strategies, AND, OR, optional parts, count windows, NON-OVERLAP, aggregates."""
+    return (full_example(seed, number) for number in range(count))
+
+
+# --- Hypothesis -------------------------------------------------------------------------------------------------------
+
+
+def _thinned(found: Example, keep_events: list[int], keep_conjuncts: list[int]) -> Example:
+    """The example without the events and conjuncts whose number is 0 (so shrinking drops them)."""
+    kept = [row for row, keep in zip(found.events, keep_events, strict=True) if keep]
+    conditions = [item for item, keep in zip(conjuncts(found.query.where), keep_conjuncts, strict=True) if keep]
+    return replace(found, query=replace(found.query, where=conjunction(conditions)), events=kept)
+
+
+def _shrinkable(make: Callable[[int], Example]) -> st.SearchStrategy[Example]:
+    from hypothesis import strategies as st
+
+    @st.composite
+    def build(draw: st.DrawFn) -> Example:
+        found = make(draw(st.integers(0, 2**32 - 1)))
+
+        def numbers(size: int) -> list[int]:
+            return draw(st.lists(st.integers(0, 7), min_size=size, max_size=size))
+
+        return _thinned(found, numbers(len(found.events)), numbers(len(conjuncts(found.query.where))))
+
+    return build()
+
+
+def sase_examples() -> st.SearchStrategy[Example]:
+    """SASE-fragment examples for Hypothesis: a seed, then events and conjuncts that shrinking removes one by one."""
+    return _shrinkable(example)
+
+
+def full_language_examples() -> st.SearchStrategy[Example]:
+    """Full-language examples for Hypothesis."""
+    return _shrinkable(full_example)

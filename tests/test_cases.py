@@ -1,0 +1,99 @@
+"""Every case file on every route that it is for; and a test of this test: a broken match must be seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kleene.common.errors import DataError
+from kleene.testing.case_routes import Outcome, differences, routes, run, verify
+from kleene.testing.cases import Case, CaseError, Expected, load_all, parse_cases
+
+CASES = Path(__file__).parent / "cases"
+ALL = load_all(CASES)
+RUNS = [(case, route) for case in ALL for route in routes if case.runs_on(route)]
+
+
+def _name(case: Case, route: str) -> str:
+    return f"{case.path.relative_to(CASES).with_suffix('')}:{case.line}-{route}"
+
+
+@pytest.mark.parametrize(("case", "route"), RUNS, ids=[_name(case, route) for case, route in RUNS])
+def test_case(case: Case, route: str) -> None:
+    verify(case, route)
+
+
+def _one(text: str) -> Case:
+    (case,) = parse_cases(text, Path("some.case"))
+    return case
+
+
+SMALL = """
+case two in order
+events
+  a1 k=1
+  b2 k=1
+  b3 k=2
+query
+  PATTERN SEQ(A a, B b) WHERE [k]
+matches
+  a=a1 b=b2
+"""
+
+
+def test_a_broken_match_is_seen() -> None:
+    case = _one(SMALL)
+    right = run(case, routes["oracle"])
+    assert differences(case, right) == []
+    broken = Outcome(matches=[{"a": "a1", "b": "b3"}])
+    assert differences(case, broken) == ["  missing match: a=a1 b=b2", "  unexpected match: a=a1 b=b3"]
+
+
+def test_matches_compare_as_multisets() -> None:
+    case = _one(SMALL)
+    twice = Outcome(matches=[{"a": "a1", "b": "b2"}, {"b": "b2", "a": "a1"}])
+    assert differences(case, twice) == ["  unexpected match: a=a1 b=b2"]
+    assert differences(case, Outcome(matches=[])) == ["  missing match: a=a1 b=b2"]
+
+
+def test_an_error_is_compared_by_class_and_fragments() -> None:
+    case = replace(_one(SMALL), expected=Expected(error=("DataError", ("no time",))))
+    assert differences(case, Outcome(error=DataError("there is no time"))) == []
+    assert differences(case, Outcome(matches=[])) == ["  expected DataError, but the query was answered"]
+    assert "missing in the error" in differences(case, Outcome(error=DataError("other")))[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("events\n  a1\n", "some.case:1: expected 'case <title>'"),
+        ("case t\nevents\n  1a\nquery\n  P\ncount 1\n", "some.case:3: expected a label"),
+        ("case t\nevents\n  a1 x\nquery\n  P\ncount 1\n", "some.case:3: expected name=value, found 'x'"),
+        ("case t\nevents\n  a1\nquery\n  P\n", "some.case:1: case 't' expects nothing"),
+        ("case t\nevents\n  a1\nquery\n  P\nmatches\n  a=a9\n", "some.case:7: no event is labelled 'a9'"),
+        ("case t\nevent\n  a1\n", "some.case:2: unknown block 'event'"),
+        ("case t\nevents\n  a1\n  a1\nquery\n  P\ncount 1\n", "two events are labelled 'a1'"),
+        ("case t\nevents\n  a1\noptions\n  colour red\nquery\n  P\ncount 1\n", "some.case:5: unknown option"),
+        ("case t\nevents\n  a1\nquery\n  P\nmatches\n", "some.case:6: the 'matches' block is empty"),
+    ],
+)
+def test_mistakes_in_case_files_are_located(text: str, message: str) -> None:
+    with pytest.raises(CaseError) as raised:
+        list(parse_cases(text, Path("some.case")))
+    assert message in str(raised.value)
+
+
+def test_table_form_and_timestamps() -> None:
+    case = _one(
+        "case t\nevents\n  | type | ts | y |\n  | A | 2026-01-01T00:00:00 | 1 |\n  | B | 2026-01-01T01:00:00 | 2.5 |\n"
+        "query\n  PATTERN SEQ(A a, B b)\ncount 1\n"
+    )
+    assert [row["event"] for row in case.events] == ["e1", "e2"]
+    assert {name: str(kind) for name, kind in zip(case.table().column_names, case.table().schema.types, strict=True)} == {
+        "event": "string",
+        "ts": "timestamp[us, tz=UTC]",
+        "type": "string",
+        "y": "double",
+    }

@@ -1,0 +1,465 @@
+"""The `kleene` command: exit codes, help, errors, output formats; without a JVM except where marked."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from kleene.generators import retail
+from kleene.interfaces.cli import main
+from kleene.interfaces.commands import COMMANDS, demo, display, output, spark
+from kleene.interfaces.commands.arguments import UsageError, event_types, query_text, settings
+from kleene.interfaces.commands.progress import Progress
+
+SEQUENCE = "PATTERN SEQ(A a, B b) WHERE [id] WITHIN 10"
+COLUMNS = ["--columns", "ts:int,type:string,id:int", "--time", "ts", "--type", "type"]
+ROLES = ["--time", "ts", "--type", "type"]
+EVENTS = pa.table({"ts": [1, 2, 3, 20], "type": ["A", "B", "B", "B"], "id": [7, 7, 8, 7]})
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> str:
+    path = tmp_path / "events.parquet"
+    pq.write_table(EVENTS, path)
+    return str(path)
+
+
+# Usage and help.
+
+
+@pytest.mark.parametrize("argv", [["--help"], *([name, "--help"] for name in COMMANDS), ["generate", "sase", "--help"]])
+def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 0
+    assert capsys.readouterr().out.startswith("usage: kleene")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("kleene ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "COMMAND"),
+        (["frobnicate"], "invalid choice"),
+        (["match", "query.sase", "--time", "ts"], "file of events is required"),
+        (["match", "-q", SEQUENCE, "events.csv"], "--time"),
+        (["match", "-q", SEQUENCE, "events.csv", *ROLES, "--limit", "many"], "expected a number"),
+        (["match", "-q", SEQUENCE, "events.csv", *ROLES, "--param", "limit"], "NAME=VALUE"),
+        (["match", "-q", SEQUENCE, "events.csv", *ROLES, "-o", "matches.xls"], "cannot tell the format"),
+        (["match", "-q", SEQUENCE, "events.csv", *ROLES, "-o", "m.csv", "--format", "table"], "terminal"),
+        (["match", "-q", SEQUENCE, "events.csv", *ROLES, "--quarantine", "bad.csv"], "--bad-rows quarantine"),
+        (["check"], "a query is required"),
+        (["check", "query.sase", "-q", SEQUENCE], "not both"),
+        (["check", "-q", SEQUENCE, "--columns", "ts:int"], "--time COLUMN is required"),
+        (["check", "-q", SEQUENCE, "--columns", "ts:number", "--time", "ts"], "NAME:TYPE"),
+        (["check", "-q", SEQUENCE, "--columns", "ts:int", "--events", "e.csv", "--time", "ts"], "not both"),
+        (["check", SEQUENCE], "after -q"),
+        (["explain", "-q", SEQUENCE, "--time", "ts"], "events or --columns"),
+        (["explain", "--time", "ts"], "a query is required"),
+        (["explain", "-q", SEQUENCE, "a.csv", "b.csv", "--time", "ts"], "one file"),
+        (["generate", "sase"], "-o"),
+        (["generate", "sase", "--values", "ten", "-o", "x.csv"], "numbers separated"),
+        (["generate", "sase", "--types", "0", "-o", "x.csv"], "T must be"),
+        (["generate", "stock", "--increase", "2", "-o", "x.csv"], "p must be"),
+        (["generate", "retail", "--events", "10", "-o", "x.csv"], "events must be at least"),
+        (["demo", "--events", "10"], "events must be at least"),
+    ],
+)
+def test_wrong_usage_is_2(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+
+
+def test_help_and_check_load_neither_spark_nor_numba() -> None:
+    program = (
+        "import sys; from kleene.interfaces.cli import main; code = main(sys.argv[1:]);"
+        "heavy = {'pyspark', 'numba', 'pandas'} & set(sys.modules); assert not heavy, heavy; sys.exit(code)"
+    )
+    for argv in (["--help"], ["check", "-q", SEQUENCE, *COLUMNS]):
+        done = subprocess.run([sys.executable, "-c", program, *argv], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_interrupt_is_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(COMMANDS["check"], "run", interrupted)
+    assert main(["check", "-q", SEQUENCE]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_our_own_bugs_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(arguments: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(COMMANDS["check"], "run", broken)
+    with pytest.raises(ZeroDivisionError):
+        main(["check", "-q", SEQUENCE])
+
+
+# Arguments.
+
+
+def test_query_from_a_file_and_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.sase"
+    path.write_text("\ufeff" + SEQUENCE, encoding="utf-8")
+    assert query_text(None, str(path)) == ("pairs", SEQUENCE)
+
+
+def test_query_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SEQUENCE.encode())))
+    assert query_text(None, "-") == ("query", SEQUENCE)
+
+
+def test_query_must_be_given() -> None:
+    with pytest.raises(UsageError):
+        query_text(None, None)
+
+
+def test_query_file_that_is_not_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "query.sase"
+    path.write_bytes(b"PATTERN \xff\xfe")
+    assert main(["check", str(path)]) == 1
+    assert "not UTF-8 text (byte 8 is 0xff)" in capsys.readouterr().err
+
+
+def test_missing_query_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tmp_path / "none.sase")]) == 1
+    assert "none.sase: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"A": "id"}', '{"A": [1]}'])
+def test_types_file_is_checked(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "types.json"
+    path.write_text(text, encoding="utf-8")
+    assert main(["check", "-q", SEQUENCE, *COLUMNS, "--schema", str(path)]) == 1
+    assert "types.json" in capsys.readouterr().err
+
+
+def test_types_file(tmp_path: Path) -> None:
+    path = tmp_path / "types.json"
+    path.write_text('{"A": ["id"], "B": []}', encoding="utf-8")
+    assert event_types(str(path)) == {"A": frozenset({"id"}), "B": frozenset()}
+
+
+def test_plan_settings() -> None:
+    assert settings("pushdown=false,depth=2") == {"pushdown": False, "depth": 2}
+
+
+# check.
+
+
+def test_check_prints_the_query(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "-q", SEQUENCE]) == 0
+    printed = capsys.readouterr().out
+    assert "SEQ(A a, B b)" in printed
+    assert main(["check", "-q", printed]) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_check_shows_where_a_query_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "-q", "PATTERN SEQ(A a, B b WITHIN 10"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert "^" in captured.err
+
+
+def test_check_against_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "-q", SEQUENCE, *COLUMNS]) == 0
+    assert main(["check", "-q", SEQUENCE.replace("[id]", "[idd]"), *COLUMNS]) == 1
+    assert "did you mean 'id'?" in capsys.readouterr().err
+
+
+def test_check_against_a_file(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "-q", SEQUENCE, "--events", events, *ROLES]) == 0
+    assert main(["check", "-q", SEQUENCE, "--events", events, "--time", "tss"]) == 1
+    assert "did you mean 'ts'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", demo.QUERIES)
+def test_check_the_packaged_queries(name: str, tmp_path: Path) -> None:
+    columns = "seq:int,ts:timestamp,type:string,id:string,shelf_id:int,reader:string,category:string,manufacturer_id:int"
+    types = tmp_path / "types.json"
+    types.write_text(json.dumps(retail.ATTRIBUTES), encoding="utf-8")
+    argv = ["check", "-q", demo.query_text(name), "--columns", columns, *ROLES, "--schema", str(types)]
+    assert main(argv) == 0
+
+
+# explain and match.
+
+
+def test_explain_needs_no_events(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "-q", SEQUENCE, *COLUMNS]) == 0
+    assert capsys.readouterr().out.strip()
+
+
+def test_explain_a_file(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "-q", SEQUENCE, events, *ROLES]) == 0
+    assert capsys.readouterr().out.strip()
+
+
+def test_match_writes_ndjson_when_nobody_reads(events: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["match", "-q", SEQUENCE, events, *ROLES, "--stats"]) == 0
+    captured = capsysbinary.readouterr()
+    (row,) = (json.loads(line) for line in captured.out.splitlines())
+    assert (row["query"], row["a"]["ts"], row["b"]["ts"]) == ("query", 1, 2)
+    assert b"4 events, 1 match," in captured.err
+
+
+def test_match_several_files(events: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    more = tmp_path / "more.parquet"
+    pq.write_table(pa.table({"ts": [21], "type": ["B"], "id": [7]}), more)
+    assert main(["match", "-q", SEQUENCE.replace("10", "100"), events, str(more), *ROLES]) == 0
+    assert len(capsysbinary.readouterr().out.splitlines()) == 3
+
+
+def test_match_files_with_other_columns(events: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"ts": [1]}), other)
+    assert main(["match", "-q", SEQUENCE, events, str(other), *ROLES]) == 1
+    assert "other columns" in capsys.readouterr().err
+
+
+def test_match_shows_a_table(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["match", "-q", SEQUENCE.replace("10", "100"), events, *ROLES, "--format", "table"]
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    assert "match_start" in out
+    assert "id=7" in out
+    assert "more" not in out
+
+
+def test_match_counts_what_a_table_leaves_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "many.parquet"
+    pq.write_table(pa.table({"ts": range(30), "type": ["A"] + ["B"] * 29, "id": [7] * 30}), path)
+    assert main(["match", "-q", SEQUENCE.replace("10", "100"), str(path), *ROLES, "--format", "table"]) == 0
+    captured = capsys.readouterr()
+    assert "... and 9 more" in captured.out
+    assert "30 events, 29 matches" in captured.err
+
+
+def test_match_events_out_of_order(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "unsorted.parquet"
+    pq.write_table(EVENTS.take([3, 1, 0, 2]), path)
+    assert main(["match", "-q", SEQUENCE, str(path), *ROLES]) == 1
+    assert b"not in time order" in capsysbinary.readouterr().err
+    assert main(["match", "-q", SEQUENCE, str(path), *ROLES, "--unsorted"]) == 0
+    assert len(capsysbinary.readouterr().out.splitlines()) == 1
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
+def test_match_writes_files(suffix: str, events: str, tmp_path: Path) -> None:
+    path = tmp_path / f"matches.{suffix}"
+    assert main(["match", "-q", SEQUENCE, events, *ROLES, "-o", str(path)]) == 0
+    assert path.stat().st_size > 0
+    if suffix == "csv":
+        assert pacsv.read_csv(path)["b.ts"].to_pylist() == [2]
+    if suffix == "parquet":
+        assert pq.read_table(path)["b"].to_pylist()[0]["ts"] == 2
+
+
+def test_match_limit(events: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["match", "-q", SEQUENCE.replace("10", "100"), events, *ROLES, "--limit", "1"]) == 0
+    assert len(capsysbinary.readouterr().out.splitlines()) == 1
+
+
+def test_match_parameters(events: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    query = "PATTERN SEQ(A a, B b) WHERE [id] AND b.ts > low WITHIN 100"
+    assert main(["match", "-q", query, events, *ROLES, "--param", "low=2"]) == 0
+    assert [json.loads(line)["b"]["ts"] for line in capsysbinary.readouterr().out.splitlines()] == [20]
+
+
+def test_match_quarantine(tmp_path: Path) -> None:
+    path, bad = tmp_path / "events.parquet", tmp_path / "bad.parquet"
+    pq.write_table(pa.table({"ts": [1, None, 2], "type": ["A", "B", "B"], "id": [7, 7, 7]}), path)
+    argv = ["match", "-q", SEQUENCE, str(path), *ROLES, "-o", str(tmp_path / "m.parquet")]
+    assert main(argv) == 1
+    assert main([*argv, "--bad-rows", "quarantine", "--quarantine", str(bad)]) == 0
+    assert pq.read_table(bad).num_rows == 1
+    assert "reason" in pq.read_table(bad).schema.names
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("e.csv", b"ts,type,id\n1,\xff\xfe,2\n"), ("e.parquet", b"PAR1 but not really"), ("e.xls", b"")]
+)
+def test_match_unreadable_files(name: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert main(["match", "-q", SEQUENCE, str(path), *ROLES]) == 1
+    assert name in capsys.readouterr().err
+
+
+def test_match_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["match", "-q", SEQUENCE, "nowhere.parquet", *ROLES]) == 1
+    assert "nowhere.parquet" in capsys.readouterr().err
+
+
+def test_match_finds_the_planted_incidents(tmp_path: Path) -> None:
+    day, truth = tmp_path / "day.parquet", tmp_path / "truth"
+    assert main(["generate", "retail", "--events", "5000", "-o", str(day), "--truth", str(truth)]) == 0
+    for name, variables in demo.QUERIES.items():
+        found = tmp_path / f"{name}.parquet"
+        roles = [*ROLES, "--schema", str(truth / "types.json")]
+        assert main(["match", "-q", demo.query_text(name), str(day), *roles, "-o", str(found)]) == 0
+        expected = pq.read_table(truth / f"{name}-truth.parquet")
+        assert demo.compare(pq.read_table(found), expected, variables) == ([], [])
+
+
+# generate.
+
+
+@pytest.mark.parametrize("kind", ["sase", "stock", "retail"])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".ndjson", ".arrow", ""])
+def test_generate(kind: str, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / f"events{suffix}"
+    assert main(["generate", kind, "--events", "2000", "--seed", "3", "-o", str(path)]) == 0
+    assert "2,000 events" in capsys.readouterr().err
+    assert _rows(path) == 2_000
+
+
+def test_generate_into_a_full_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    assert main(["generate", "sase", "--events", "10", "-o", str(tmp_path / "full")]) == 1
+    assert "not empty" in capsys.readouterr().err
+
+
+def test_generate_into_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "sase", "--events", "10", "-o", str(tmp_path / "none" / "x.csv")]) == 1
+    assert "no such directory" in capsys.readouterr().err
+
+
+def test_generate_truth(tmp_path: Path) -> None:
+    assert main(["generate", "retail", "--events", "2000", "-o", str(tmp_path / "day.csv"), "--truth", str(tmp_path)]) == 0
+    options = retail.RetailOptions(events=2_000)
+    assert pq.read_table(tmp_path / "shoplifting-truth.parquet").equals(retail.truth(options).shoplifting)
+    assert json.loads((tmp_path / "types.json").read_text(encoding="utf-8"))["EXIT-READING"] == list(
+        retail.ATTRIBUTES["EXIT-READING"]
+    )
+
+
+def _rows(path: Path) -> int:
+    if path.is_dir() or path.suffix == ".parquet":
+        return int(pq.read_table(path).num_rows)
+    if path.suffix == ".arrow":
+        return int(pa.ipc.open_file(path).read_all().num_rows)
+    return path.read_text(encoding="utf-8").count("\n") - (path.suffix == ".csv")
+
+
+# Output.
+
+
+def test_unfinished_files_leave_nothing_behind(tmp_path: Path) -> None:
+    def failing() -> Any:
+        yield pa.record_batch({"x": [1]})
+        raise ZeroDivisionError
+
+    path = tmp_path / "x.csv"
+    with pytest.raises(ZeroDivisionError):
+        output.write(failing(), pa.schema([("x", pa.int64())]), str(path), "csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_standard_output_is_whole(unbuffered: str) -> None:
+    """A pipe takes a few kilobytes at a time; unbuffered, Python would write the first of them and drop the rest."""
+    program = (
+        "import sys, pyarrow as pa; from kleene.interfaces.commands import output;"
+        "batch = pa.record_batch({'x': list(range(200_000))}); output.write([batch], batch.schema, None, 'ndjson')"
+    )
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
+    assert done.stdout.count(b"\n") == 200_000
+
+
+def test_nested_values_as_csv_and_json(tmp_path: Path) -> None:
+    table = pa.table({"a": [{"x": 1}], "b": [[{"y": float("nan")}]]})
+    for name in ("t.csv", "t.ndjson"):
+        output.write(table.to_batches(), table.schema, str(tmp_path / name), output.format_of(name))
+    assert pacsv.read_csv(tmp_path / "t.csv").to_pylist() == [{"a.x": 1, "b": '[{"y": null}]'}]
+    assert json.loads((tmp_path / "t.ndjson").read_text(encoding="utf-8")) == {"a": {"x": 1}, "b": [{"y": None}]}
+
+
+def test_display_of_values() -> None:
+    assert display.cell(None) == ""
+    assert display.cell(retail.RetailOptions().opening) == "2006-06-27 06:00:00"
+
+
+def test_progress_is_silent_unless_watched() -> None:
+    unwatched = io.StringIO()
+    with Progress("read", stream=unwatched) as progress:
+        progress.add(5)
+    assert (progress.rows, unwatched.getvalue()) == (5, "")
+
+
+def test_progress_counts_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("kleene.interfaces.commands.progress._PATIENCE", 0.0)
+    with Progress("read", total=10, stream=terminal) as progress:
+        progress.add(5)
+    assert "read 5 events (50%)" in terminal.getvalue()
+
+
+# demo.
+
+
+def test_demo_compares_with_the_truth() -> None:
+    truth = retail.truth(retail.RetailOptions(shoplifting=2)).shoplifting
+    rows = truth.to_pylist()
+    found = pa.table(
+        {
+            "x": [{"id": row["id"], "ts": row["x_ts"]} for row in rows],
+            "z": [{"id": row["id"], "ts": row["z_ts"]} for row in rows],
+        }
+    )
+    assert demo.compare(found, truth, ("x", "z")) == ([], [])
+    missing, unexpected = demo.compare(found.slice(1), truth, ("x", "z"))
+    assert (len(missing), unexpected) == (1, [])
+    missing, unexpected = demo.compare(found, truth.slice(1), ("x", "z"))
+    assert (missing, len(unexpected)) == ([], 1)
+
+
+def test_demo_spares_other_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "thesis.txt").touch()
+    assert main(["demo", "--data", str(tmp_path)]) == 1
+    assert "holds other files" in capsys.readouterr().err
+    assert (tmp_path / "thesis.txt").exists()
+
+
+@pytest.mark.spark
+def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "data"
+    assert main(["demo", "--events", "5000", "--data", str(folder), "--master", "local[2]", "--keep"]) == 0
+    assert capsys.readouterr().out.count("exactly these were found") == 2
+    assert (folder / "events.parquet").exists()
+
+
+@pytest.mark.spark
+def test_match_on_spark(events: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["match", "-q", SEQUENCE, events, *ROLES, "--engine", "spark", "--master", "local[2]"]) == 0
+    (row,) = (json.loads(line) for line in capsysbinary.readouterr().out.splitlines())
+    assert (row["a"]["ts"], row["b"]["ts"]) == (1, 2)
+
+
+@pytest.mark.spark
+def test_a_running_session_is_left_running(events: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    with spark.session("local[2]") as session:
+        assert main(["match", "-q", SEQUENCE, events, *ROLES, "--engine", "spark"]) == 0
+        assert session.range(3).count() == 3
