@@ -197,7 +197,7 @@ class _Body:
             return self._lacking(node, (self.name(f"not {known}", node), known))
         number, known, _ = self.value(node)
         true = self.name(f"{known} & ({number} != 0)", node)
-        return true, self.name(f"{known} & ({number} == 0)", node)
+        return self._lacking(node, (true, self.name(f"{known} & ({number} == 0)", node)))
 
     def _compared(self, node: p.Expression, operator: str, left: p.Expression, right: p.Expression) -> Truth:
         first, first_known, first_float = self.value(left)
@@ -262,10 +262,10 @@ def build_filter(bound: BoundQuery, variables: Sequence[str], levels: Sequence[S
             *(f"        {line}" for line in body.hoisted),
             "        kept = 0",
             "        for position in range(n):",
-            "            index = selected[position]",
-            "            row = stack[index]",
+            "            index = selected[level, position]",
+            "            row = stack[level, index]",
             *(f"            {line}" for line in body.inside),
-            "            selected[kept] = index",
+            "            selected[level, kept] = index",
             f"            kept += 1 if {' & '.join(held)} else 0",
             "        return kept",
         ]

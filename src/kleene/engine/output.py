@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.engine.kernels.identity import absorb, hash_strings, match_ids
-from kleene.engine.placed import PlacedColumns
+from kleene.engine.placed import WORTH_PLACING, PlacedColumns
 from kleene.engine.vectorized import Evaluator, widen
 from kleene.pattern.text import query_text
 from kleene.plan.sequence import SequencePlan
 
 Array = np.ndarray[Any, Any]
 
-HEX_PAIRS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint16)
 NULL_WORD = np.uint64(0x5BD1E9955BD1E995)
 
 
@@ -87,9 +86,9 @@ class MatchWriter:
 
     def _match_ids(self, hashes: EventHashes, sequences: Array) -> pa.Array:
         count = sequences.shape[1]
-        text = np.empty(8 * count, np.uint16)
+        text = np.empty(2 * count, np.dtype("<u8"))
         with np.errstate(over="ignore"):
-            match_ids(sequences, hashes.of(sequences), self._seed, HEX_PAIRS, text)
+            match_ids(sequences, hashes.of(sequences), self._seed, text)
         offsets = np.arange(0, 16 * count + 1, 16, dtype=np.int32)
         return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text)])
 
@@ -110,18 +109,22 @@ class EventHashes:
         self._columns = columns
         self._hashes = np.zeros(len(events), np.uint64)
         self._known = np.zeros(len(events), bool)
+        self._asked = 0
         self._all = tied
         """Identical simultaneous events are told apart among all events, so where there are ties all are computed."""
 
     def of(self, sequences: Array) -> Array:
         """The hashes by place, filled for the events of the sequences."""
-        if not self._known.all():
-            wanted = np.zeros(len(self._events), bool)
-            if self._all or sequences.size * 4 > len(self._events):
-                wanted[:] = True
+        total = len(self._events)
+        if self._asked < total:
+            self._asked += sequences.size
+            wanted = ~self._known
+            if self._all or self._asked * WORTH_PLACING > total:
+                self._asked = total  # all are known from here on
             else:
-                wanted[sequences.ravel()] = True
-            wanted &= ~self._known
+                used = np.zeros(total, bool)
+                used[sequences.ravel()] = True
+                wanted &= used
             places = np.flatnonzero(wanted)
             self._hashes[places] = self._compute(places)
             self._known |= wanted
@@ -135,7 +138,12 @@ class EventHashes:
                 if words is not None:
                     absorb(hashes, words)
             if self._all:
-                absorb(hashes, _ordinals(self._rank[places], hashes))
+                # Only repeated events carry their number: whether others tie depends on what else is in the working set.
+                ordinals = _ordinals(self._rank[places], hashes)
+                repeated = np.flatnonzero(ordinals)
+                told_apart = hashes[repeated]
+                absorb(told_apart, ordinals[repeated])
+                hashes[repeated] = told_apart
         return hashes
 
 

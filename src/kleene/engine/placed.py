@@ -19,7 +19,7 @@ from kleene.engine.working_set import WorkingSet
 Array = np.ndarray[Any, Any]
 
 WORTH_PLACING = 4
-"""A column is placed when one read takes at least one in this many of its values."""
+"""A column is placed when at least one in this many of its values have been read."""
 
 
 class PlacedColumns:
@@ -29,6 +29,7 @@ class PlacedColumns:
         self._working = working
         self._groups = groups
         self._columns: dict[str, pa.Array] = {}
+        self._read: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._working)
@@ -42,7 +43,8 @@ class PlacedColumns:
 
     def gather(self, name: str, places: Array) -> pa.Array:
         """A column's values at the given places."""
-        if name in self._columns or places.size * WORTH_PLACING > len(self):
+        self._read[name] = self._read.get(name, 0) + places.size
+        if name in self._columns or self._read[name] * WORTH_PLACING > len(self):
             return take_places(self.column(name), places)
         return self._working.gather(name, self._groups.order.take(places))
 

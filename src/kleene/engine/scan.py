@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kleene.common.columns import take, view
 from kleene.common.errors import DataError
-from kleene.engine.kernels.rows import select_by_type
+from kleene.engine.kernels.rows import SLOTS, select_by_text, select_by_type, text_slot
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.vectorized import Evaluator, as_text
 from kleene.pattern.bound import BoundQuery
@@ -51,6 +51,7 @@ class Scan:
         self._metrics = metrics
         self._quarantine = quarantine
         self._keep_irrelevant = keep_irrelevant
+        self._texts = self._text_table()
 
     def __call__(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         """(rows, component masks) of the relevant rows, in order; bad rows are rejected, set aside or dropped."""
@@ -83,6 +84,8 @@ class Scan:
         if name is None:
             return np.arange(batch.num_rows, dtype=np.int64), np.full(batch.num_rows, every, np.int64)
         column = batch.column(name)
+        if pa.types.is_string(column.type) and column.null_count == 0:
+            return self._by_text(column)
         if not pa.types.is_dictionary(column.type):
             column = pc.dictionary_encode(column)
         names = as_text(column.dictionary).to_pylist()
@@ -93,6 +96,27 @@ class Scan:
         rows, masks = np.empty(batch.num_rows, np.int64), np.empty(batch.num_rows, np.int64)
         count = select_by_type(view(indices), component_masks, rows, masks)
         return rows[:count], masks[:count]
+
+    def _by_text(self, column: pa.Array) -> tuple[Array, Array]:
+        offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+        data = column.buffers()[2]
+        text = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+        rows, masks = np.empty(len(column), np.int64), np.empty(len(column), np.int64)
+        count = select_by_text(offsets, text, *self._texts, rows, masks)
+        return rows[:count], masks[:count]
+
+    def _text_table(self) -> tuple[Array, Array, Array, Array, int]:
+        """The types that matter as `select_by_text` reads them, and the mask of all others."""
+        declared = self._bound.schema.types
+        names = sorted({name for event in self._components for name in event.types} | set(declared or ()))
+        encoded = [name.encode() for name in names]
+        slots = np.full(SLOTS + len(names), -1, np.int64)
+        for index, text in enumerate(encoded):
+            slot = text_slot(len(text), text[0] if text else 0, text[-1] if text else 0)
+            slots[SLOTS + index], slots[slot] = slots[slot], index
+        offsets = np.cumsum([0, *(len(text) for text in encoded)])
+        masks = np.array([self._type_mask(name) for name in names], np.int64)
+        return slots, offsets, np.frombuffer(b"".join(encoded), np.uint8), masks, 0 if declared is None else UNDECLARED
 
     def _type_mask(self, event_type: str | None) -> int:
         types = self._bound.schema.types

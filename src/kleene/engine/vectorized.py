@@ -38,7 +38,7 @@ class Evaluator:
 
     def holds(self, condition: p.Expression) -> np.ndarray[Any, Any]:
         """Where the condition is true (unknown is not), as a boolean array."""
-        value = self._evaluate(condition)
+        value = self._condition(condition)
         if isinstance(value, pa.Scalar):
             return np.full(self._count, value.as_py() is True)
         return np.asarray(pc.fill_null(value, False).to_numpy(zero_copy_only=False), dtype=bool)
@@ -67,15 +67,25 @@ class Evaluator:
 
     def _or_lacking(self, result: Column, attribute: p.Attribute) -> Column:
         """A predicate that reads an attribute which an event's type does not have holds."""
+        lacking = self._lacking(attribute)
+        return result if lacking is None else pc.or_kleene(_as_boolean(result), lacking)
+
+    def _lacking(self, attribute: p.Attribute) -> Column | None:
+        """Which rows' types are declared without the attribute; None if no type of the component is."""
         types = self._bound.component(attribute.variable).types
         lacking = [event_type for event_type in types if self._bound.lacks(event_type, attribute.name)]
         if not lacking:
-            return result
+            return None
         if len(lacking) == len(types):
             return pa.scalar(True)
         assert self._bound.schema.type is not None
         column = as_text(self._rows(attribute.variable, self._bound.schema.type))
-        return pc.or_kleene(result, pc.is_in(column, value_set=pa.array(lacking, pa.string())))
+        return pc.is_in(column, value_set=pa.array(lacking, pa.string()))
+
+    def _condition(self, node: p.Expression) -> Column:
+        """An operand of AND, OR, NOT or WHERE itself: there a bare attribute is a predicate too."""
+        result = _as_boolean(self._evaluate(node))
+        return self._or_lacking(result, node) if isinstance(node, p.Attribute) else result
 
     # Each node kind below is one entry of _NODES.
 
@@ -83,7 +93,9 @@ class Evaluator:
         return literal_scalar(node.value)
 
     def attribute(self, node: p.Attribute) -> Column:
-        return widen(self._rows(node.variable, node.name))
+        column = widen(self._rows(node.variable, node.name))
+        lacking = self._lacking(node)
+        return column if lacking is None else pc.if_else(lacking, pa.scalar(None, column.type), column)
 
     def negate(self, node: p.Negate) -> Column:
         return pc.negate_checked(self._evaluate(node.operand))
@@ -94,7 +106,7 @@ class Evaluator:
             left, right = _as_numbers(left, right)
             return _ARITHMETIC[node.operator](left, right)
         if node.operator == "/":
-            left, right = pc.cast(left, pa.float64()), pc.cast(right, pa.float64())
+            left, right = pc.cast(left, pa.float64(), safe=False), pc.cast(right, pa.float64(), safe=False)
             return pc.divide(left, _without_zero(right))
         left, right = _as_numbers(left, right)
         return _remainder(left, right)
@@ -135,18 +147,18 @@ class Evaluator:
         return pc.is_null(self._evaluate(node.operand))
 
     def negation(self, node: p.Not) -> Column:
-        return pc.invert(_as_boolean(self._evaluate(node.operand)))
+        return pc.invert(self._condition(node.operand))
 
     def conjunction(self, node: p.And) -> Column:
         result: Column = pa.scalar(True)
         for operand in node.operands:
-            result = pc.and_kleene(result, _as_boolean(self._evaluate(operand)))
+            result = pc.and_kleene(result, self._condition(operand))
         return result
 
     def disjunction(self, node: p.Or) -> Column:
         result: Column = pa.scalar(False)
         for operand in node.operands:
-            result = pc.or_kleene(result, _as_boolean(self._evaluate(operand)))
+            result = pc.or_kleene(result, self._condition(operand))
         return result
 
     def call(self, node: p.Call) -> Column:

@@ -63,9 +63,15 @@ def _negation(plan: SequencePlan, negation: Negation) -> list[str]:
 
 def _interval(plan: SequencePlan, component: NegativeComponent) -> str:
     positives = plan.scan.components
-    time, window = plan.bound.schema.time, _length(plan.bound)
-    low = f"{positives[-1].variable}.{time} - {window}" if component.after is None else positives[component.after].variable
-    high = f"{positives[0].variable}.{time} + {window}" if component.before is None else positives[component.before].variable
+    time = plan.bound.schema.time
+    if component.after is None:
+        low = f"{positives[-1].variable}.{time} - {_length(plan.bound)}"
+    else:
+        low = positives[component.after].variable
+    if component.before is None:
+        high = f"{positives[0].variable}.{time} + {_length(plan.bound)}"
+    else:
+        high = positives[component.before].variable
     return f"({low}, {high})"
 
 

@@ -23,7 +23,7 @@ COMPILED = os.environ.get("KLEENE_KERNELS", "compiled") != "python"
 
 BlockFilter = Callable[..., int]
 """`f(level, bound, stack, selected, n, ints, floats, valid, constants) -> n`: keeps, in place, those of the first n entries of
-`selected` (indices into `stack`, whose entries are rows) that satisfy the predicates decided when `level` is bound."""
+`selected[level]` (indices into `stack[level]`) that satisfy the predicates decided when `level` is bound."""
 
 
 def _writable(directory: Path) -> bool:
@@ -57,8 +57,8 @@ if COMPILED:
     FILTER_SIGNATURE = types.int64(
         types.int64,
         types.int64[::1],
-        types.int64[::1],
-        types.int64[::1],
+        types.int64[:, ::1],
+        types.int64[:, ::1],
         types.int64,
         types.int64[:, ::1],
         types.float64[:, ::1],

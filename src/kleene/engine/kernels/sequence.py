@@ -33,53 +33,8 @@ TESTED, FILTERED = 1, 2
 
 
 @inlined
-def _enter(
-    level: int,
-    rip: int,
-    checks: Array,
-    tests: Array,
-    stack: Array,
-    low: Array,
-    selected: Array,
-    current: Array,
-    stop: Array,
-    chosen: Array,
-    state: Array,
-    block_filter: BlockFilter,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-    constants: Array,
-) -> None:
-    """Prepares the candidates of a level: a range of the stack, or a selection of it where predicates are decided here."""
-    lowest = low[level]
-    state[VISITS] += max(0, rip - lowest)
-    if checks[level] == 0:
-        current[level] = rip - 1
-        stop[level] = lowest
-        return
-    count = 0
-    if checks[level] & TESTED:
-        trigger = chosen[chosen.size - 1]
-        for index in range(lowest, rip):
-            place = stack[level, index]
-            same = True
-            for test in range(tests.shape[0]):
-                same &= tests[test, place] == tests[test, trigger]
-            selected[level, count] = index
-            count += same
-    else:
-        for index in range(lowest, rip):
-            selected[level, count] = index
-            count += 1
-    if count > 0 and checks[level] & FILTERED:
-        count = block_filter(level, chosen, stack[level], selected[level], count, ints, floats, valid, constants)
-    current[level] = count - 1
-    stop[level] = 0
-
-
-@inlined
 def _construct(
+    rip: int,
     checks: Array,
     tests: Array,
     stack: Array,
@@ -97,65 +52,82 @@ def _construct(
     constants: Array,
     out: Array,
 ) -> int:
-    """Depth-first search from the level in `state` until all sequences of the trigger are out, or the output is full.
+    """Depth-first search until all sequences of the trigger are out, or the output is full.
 
-    The trigger is written for all its sequences at the end.
+    Starts with the instances below `rip` of the level before the trigger; goes on where it stopped if `rip` is negative. The
+    candidates of a level are a range of its stack, or a selection of it where predicates are decided there. The trigger is
+    written for all its sequences at the end.
     """
     last = chosen.size - 1
     room = out.shape[1]
-    level = state[LEVEL]
+    level = state[LEVEL] if rip < 0 else last - 1
+    entering = rip >= 0
     count = state[COUNT]
     begun = count
     visits = 0
     full = False
     while level < last:
+        if entering:
+            entering = False
+            bottom = low[level]
+            visits += max(0, rip - bottom)
+            if checks[level] == 0:
+                current[level] = rip - 1
+                stop[level] = bottom
+            else:
+                kept = 0
+                if checks[level] & TESTED:
+                    trigger = chosen[last]
+                    for index in range(bottom, rip):
+                        place = stack[level, index]
+                        same = True
+                        for test in range(tests.shape[0]):
+                            same &= tests[test, place] == tests[test, trigger]
+                        selected[level, kept] = index
+                        kept += same
+                else:
+                    for index in range(bottom, rip):
+                        selected[level, kept] = index
+                        kept += 1
+                if kept > 0 and checks[level] & FILTERED:
+                    kept = block_filter(level, chosen, stack, selected, kept, ints, floats, valid, constants)
+                current[level] = kept - 1
+                stop[level] = 0
+        index = current[level]
+        if index < stop[level]:
+            level += 1
+            continue
         if level > 0:
-            index = current[level]
-            if index < stop[level]:
-                level += 1
-                continue
             current[level] = index - 1
             if checks[level]:
                 index = selected[level, index]
             chosen[level] = stack[level, index]
             rip = stack_rip[level, index]
             level -= 1
-            if level > 0 or checks[0]:
-                _enter(
-                    level, rip, checks, tests, stack, low, selected, current, stop, chosen, state,
-                    block_filter, ints, floats, valid, constants,
-                )  # fmt: skip
-                continue
-            bottom = low[0]
-            visits += rip - bottom
-            if rip - bottom <= room - count:
-                first = count
-                for entry in range(rip - 1, bottom - 1, -1):
-                    out[0, count] = stack[0, entry]
-                    count += 1
-                for component in range(1, last):
-                    place = chosen[component]
-                    for position in range(first, count):
-                        out[component, position] = place
-                level = 1
-                continue
-            current[0] = rip - 1
-            stop[0] = bottom
-        top = current[0]
-        bottom = max(stop[0], top + 1 - (room - count))
-        for entry in range(top, bottom - 1, -1):
-            index = selected[0, entry] if checks[0] else entry
-            out[0, count] = stack[0, index]
-            for component in range(1, last):
-                out[component, count] = chosen[component]
-            count += 1
+            entering = True
+            continue
+        bottom = max(stop[0], index + 1 - (room - count))
+        first = count
+        if checks[0]:
+            for entry in range(index, bottom - 1, -1):
+                out[0, count] = stack[0, selected[0, entry]]
+                count += 1
+        else:
+            for entry in range(index, bottom - 1, -1):
+                out[0, count] = stack[0, entry]
+                count += 1
+        for component in range(1, last):
+            place = chosen[component]
+            for position in range(first, count):
+                out[component, position] = place
         if bottom > stop[0]:
             current[0] = bottom - 1
             full = True
             break
         level = 1
+    place = chosen[last]
     for position in range(begun, count):
-        out[last, position] = chosen[last]
+        out[last, position] = place
     state[VISITS] += visits
     state[SEQUENCES] += count - begun
     state[COUNT] = count
@@ -260,14 +232,11 @@ def active_instance_stacks(
                                 low[level] += 1
                         else:
                             low[level] = head[level]
-                    state[LEVEL] = last - 1
-                    _enter(
-                        last - 1, rip, checks, tests, stack, low, selected, current, stop, chosen, state,
-                        block_filter, ints, floats, valid, constants,
-                    )  # fmt: skip
-                resumed = False
+                else:
+                    rip = -1
+                    resumed = False
                 full = _construct(
-                    checks, tests, stack, stack_rip, low, selected, current, stop, chosen, state,
+                    rip, checks, tests, stack, stack_rip, low, selected, current, stop, chosen, state,
                     block_filter, ints, floats, valid, constants, out,
                 )  # fmt: skip
                 if full == OUTPUT_FULL:
@@ -356,15 +325,12 @@ def runtime_stack(
                 rip = end - begin
                 while rip > low[last - 1] and rank[stack[last - 1, rip - 1]] >= rank[position]:
                     rip -= 1
-                state[LEVEL] = last - 1
-                _enter(
-                    last - 1, rip, checks, tests, stack, low, selected, current, stop, chosen, state,
-                    block_filter, ints, floats, valid, constants,
-                )  # fmt: skip
-            resumed = False
+            else:
+                rip = -1
+                resumed = False
             reached |= active[position]
             full = _construct(
-                checks, tests, stack, stack_rip, low, selected, current, stop, chosen, state,
+                rip, checks, tests, stack, stack_rip, low, selected, current, stop, chosen, state,
                 block_filter, ints, floats, valid, constants, out,
             )  # fmt: skip
             if full == OUTPUT_FULL:
