@@ -26,7 +26,8 @@ from kleene.engine.scan import Scan
 from kleene.engine.vectorized import Evaluator, as_text, widen
 from kleene.engine.working_set import WorkingSet
 from kleene.pattern.predicates import Attribute
-from kleene.plan.sequence import SequencePlan, partition_attributes
+from kleene.plan.keys import key_attributes
+from kleene.plan.sequence import SequencePlan
 
 Array = np.ndarray[Any, Any]
 
@@ -56,7 +57,7 @@ class SequenceMatcher:
             plan.bound,
             [*plan.scan.components, *(item.event for item in self._negatives)],
             [*plan.scan.predicates, *(item.scan_predicates for item in self._negatives)],
-            partition_attributes(plan.bound),
+            key_attributes(plan.bound),
             bad_rows,
             self.metrics,
             self.bad_rows,

@@ -18,11 +18,14 @@ from kleene.pattern.predicates import (
     Attribute,
     Comparison,
     Expression,
+    IsNull,
     Literal,
+    Not,
     variables,
     walk,
 )
 from kleene.plan.compilable import compilable
+from kleene.plan.keys import always_has, equality_of, equated_attributes, is_divided, key_attributes
 from kleene.plan.options import SequenceOptions
 
 
@@ -122,16 +125,10 @@ class SequencePlan:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The attributes by which the input may be distributed: events with different values never meet in a match.
-
-        Independent of the options, so that every plan judges bad rows alike.
-        """
+        """The attributes by which the input may be distributed: all that divide positive and negative components alike."""
         negatives = [item.event for item in self.bound.branches[0].negatives]
-        return tuple(
-            name
-            for name in partition_attributes(self.bound)
-            if all(_always_has(self.bound, event, name) for event in negatives)
-        )
+        dividing = (*key_attributes(self.bound), *equated_attributes(self.bound))
+        return tuple(name for name in dividing if all(is_divided(self.bound, event, name) for event in negatives))
 
     def __str__(self) -> str:
         from kleene.plan.explain import explain
@@ -143,17 +140,17 @@ def plan_sequence(bound: BoundQuery, options: SequenceOptions) -> SequencePlan:
     """The SASE plan of a bound query under the given options."""
     branch = _supported(bound)
     positives = branch.positives
-    attributes = partition_attributes(bound)
-    partition = _partition(attributes, options)
+    keys = key_attributes(bound)
+    partition = _partition((*keys, *equated_attributes(bound)), options)
     window = bound.window
 
-    simple, between, negative = _split(bound, branch)
-    rest = tuple(name for name in attributes if name not in partition)
+    simple, between, negative = _split(bound, branch, partition)
+    rest = tuple(name for name in keys if name not in partition)
     multi = options.partition == "multi_pais" and options.construction == "active_instance_stacks"
     tested = rest if options.equivalence == "construction" and not multi else ()
     in_selection: list[Expression] = [] if tested else _agreements(positives, rest)
     in_construction: list[list[Expression]] = [[] for _ in positives]
-    for conjunct in (*between, *_partial_agreements(bound, positives, attributes)):
+    for conjunct in (*between, *_partial_agreements(bound, positives, keys)):
         level = _level(positives, conjunct)
         if options.predicates == "construction" and level is not None and compilable(conjunct):
             in_construction[level].append(conjunct)
@@ -209,40 +206,30 @@ def _supported(bound: BoundQuery) -> Branch:
     return bound.branches[0]
 
 
-def partition_attributes(bound: BoundQuery) -> tuple[str, ...]:
-    """The equivalence attributes that every positive component has: they divide the stream.
-
-    A test with a fixed value is decided on single events and divides nothing.
-    """
-    positives = bound.branches[0].positives
-    return tuple(
-        test.name
-        for test in bound.equivalences
-        if test.value is None and all(_always_has(bound, event, test.name) for event in positives)
-    )
-
-
 def _partition(attributes: tuple[str, ...], options: SequenceOptions) -> tuple[str, ...]:
     if options.partition == "none":
         return ()
     return attributes if options.partition == "composite" else attributes[:1]
 
 
-def _always_has(bound: BoundQuery, event: Event, attribute: str) -> bool:
-    return not any(bound.lacks(event_type, attribute) for event_type in event.types)
-
-
 def _split(
-    bound: BoundQuery, branch: Branch
+    bound: BoundQuery, branch: Branch, partition: tuple[str, ...]
 ) -> tuple[dict[str, list[Expression]], list[Expression], dict[str, list[Expression]]]:
-    """Conjuncts by what they read: one event, several positive events, or a negative event and others."""
+    """Conjuncts by what they read: one event, several positive events, or a negative event and others.
+
+    An equality that the partition decides becomes the condition that there is a value, for NULL equals nothing.
+    """
     negated = {item.event.variable for item in branch.negatives}
     simple: dict[str, list[Expression]] = {event.variable: [] for event in bound.components}
     negative: dict[str, list[Expression]] = {variable: [] for variable in negated}
     between: list[Expression] = []
     for conjunct in bound.conjuncts:
         read = variables(conjunct)
-        if len(read) == 1:
+        equality = equality_of(conjunct)
+        if equality is not None and equality[0] in partition and not read & negated:
+            for variable in equality[1:]:
+                simple[variable].append(Not(IsNull(Attribute(variable, equality[0]))))
+        elif len(read) == 1:
             simple[next(iter(read))].append(conjunct)
         elif read & negated:
             negative[next(iter(read & negated))].append(conjunct)
@@ -296,16 +283,24 @@ def _negative(
     options: SequenceOptions,
 ) -> NegativeComponent:
     event = item.event
-    keyed = bool(partition) and all(_always_has(bound, event, name) for name in partition)
-    own = tuple(simple[event.variable])
+    keyed = bool(partition) and all(is_divided(bound, event, name) for name in partition)
+    decided = partition if keyed else ()
+    own = [*simple[event.variable]]
+    predicates: list[Expression] = []
+    for conjunct in between[event.variable]:
+        equality = equality_of(conjunct)
+        if equality is not None and equality[0] in decided:
+            own.append(Not(IsNull(Attribute(event.variable, equality[0]))))
+        else:
+            predicates.append(conjunct)
     in_scan = options.simple_predicates == "scan"
-    predicates = [*(() if in_scan else own), *between[event.variable]]
-    predicates.extend(_negative_agreements(bound, branch.positives, event, partition if keyed else ()))
+    predicates += () if in_scan else own
+    predicates += _negative_agreements(bound, branch.positives, event, decided)
     return NegativeComponent(
         event,
         max(item.after) if item.after else None,
         min(item.before) if item.before else None,
-        own if in_scan else (),
+        tuple(own) if in_scan else (),
         tuple(predicates),
         keyed,
     )
@@ -319,7 +314,7 @@ def _negative_agreements(
     for test in bound.equivalences:
         if test.value is not None or test.name in decided or all(bound.lacks(kind, test.name) for kind in event.types):
             continue
-        sure = [other for other in positives if _always_has(bound, other, test.name)]
+        sure = [other for other in positives if always_has(bound, other, test.name)]
         partly = [other for other in positives if not all(bound.lacks(kind, test.name) for kind in other.types)]
         for other in sure[:1] or partly:
             found.append(Comparison("=", Attribute(event.variable, test.name), Attribute(other.variable, test.name)))

@@ -45,7 +45,7 @@ def event_stream(events: Any) -> pa.Table | pa.RecordBatchReader:
         # Whatever is held in memory as a whole (a Polars frame, say) may be sorted; a reader is a stream.
         return reader if type(events).__name__.endswith("Reader") else reader.read_all()
     raise DataError(
-        f"events are of type {type(events).__module__}.{type(events).__qualname__}: neither a Spark DataFrame nor anything with "
+        f"events are of type {type(events).__module__}.{type(events).__qualname__}: neither a Spark DataFrame nor a thing with "
         "the Arrow C stream interface\n  hint: pass a Spark, pandas or Polars DataFrame, a pyarrow Table or RecordBatchReader"
     )
 

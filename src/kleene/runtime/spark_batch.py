@@ -38,7 +38,8 @@ from kleene.common.schema import EventSchema
 from kleene.engine.build import build_matcher
 from kleene.pattern import predicates as p
 from kleene.pattern.operators import Event
-from kleene.plan.sequence import SequencePlan, partition_attributes
+from kleene.plan.keys import key_attributes
+from kleene.plan.sequence import SequencePlan
 from kleene.runtime.arrow import match_batches
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def bad_row_conditions(plan: SequencePlan, frame: DataFrame) -> list[tuple[Colum
         named = _of_types(schema, frame, tuple(sorted({name for event in events for name in event.types})))
     missing = frame[_quoted(schema.time)].isNull()
     found.append((missing if named is None else named & missing, f"time column '{schema.time}' is NULL"))
-    for key in partition_attributes(plan.bound):
+    for key in key_attributes(plan.bound):
         missing = frame[_quoted(key)].isNull()
         if schema.type is not None:
             having = [event for event in events if not any(plan.bound.lacks(name, key) for name in event.types)]

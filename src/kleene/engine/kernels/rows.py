@@ -56,9 +56,7 @@ def select_by_text(
     for row in range(offsets.size - 1):
         begin = offsets[row]
         length = offsets[row + 1] - begin
-        first = np.int64(data[begin]) if length else 0
-        last = np.int64(data[begin + length - 1]) if length else 0
-        slot = text_slot(length, first, last)
+        slot = text_slot(length, int(data[begin]) if length else 0, int(data[begin + length - 1]) if length else 0)
         mask = other
         candidate = slots[slot]
         while candidate >= 0:
