@@ -30,31 +30,28 @@ _HOMES = {
         "DataError",
         "StateError",
     ),
+    "kleene.pattern.builder": ("all_of", "any_of", "event", "one_of", "param", "same", "seq", "var"),
     "kleene.runtime.files": ("open_events",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 if TYPE_CHECKING:
-    from kleene.common.errors import (
-        BindingError as BindingError,
-    )
-    from kleene.common.errors import (
-        DataError as DataError,
-    )
-    from kleene.common.errors import (
-        KleeneError as KleeneError,
-    )
-    from kleene.common.errors import (
-        PlanningError as PlanningError,
-    )
-    from kleene.common.errors import (
-        QuerySyntaxError as QuerySyntaxError,
-    )
-    from kleene.common.errors import (
-        StateError as StateError,
-    )
+    from kleene.common.errors import BindingError as BindingError
+    from kleene.common.errors import DataError as DataError
+    from kleene.common.errors import KleeneError as KleeneError
+    from kleene.common.errors import PlanningError as PlanningError
+    from kleene.common.errors import QuerySyntaxError as QuerySyntaxError
+    from kleene.common.errors import StateError as StateError
     from kleene.interfaces.api import Query as Query
     from kleene.interfaces.api import query as query
+    from kleene.pattern.builder import all_of as all_of
+    from kleene.pattern.builder import any_of as any_of
+    from kleene.pattern.builder import event as event
+    from kleene.pattern.builder import one_of as one_of
+    from kleene.pattern.builder import param as param
+    from kleene.pattern.builder import same as same
+    from kleene.pattern.builder import seq as seq
+    from kleene.pattern.builder import var as var
     from kleene.runtime.files import open_events as open_events
 
 __all__ = ["__version__", *sorted(_HOME_OF)]

@@ -57,7 +57,7 @@ def _negation(plan: SequencePlan, negation: Negation) -> list[str]:
             lines.append(f"  of the same {_names(plan.scan.partition)}")
         lines.extend(f"  with {expression_text(item)}" for item in component.predicates)
     if negation.postponed:
-        lines.append(f"postponed: a match is reported when {_length(plan.bound)} have passed since its first event")
+        lines.append(f"postponed: a match is reported when its window of {_length(plan.bound)} has passed")
     return lines
 
 
