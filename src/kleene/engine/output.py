@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from kleene.engine.kernels.identity import absorb, hash_strings, match_ids
 from kleene.engine.placed import WORTH_PLACING, PlacedColumns
-from kleene.engine.vectorized import Evaluator, widen
+from kleene.engine.vectorized import Evaluator, Rows, widen
+from kleene.pattern.predicates import Attribute
 from kleene.pattern.text import query_text
 from kleene.plan.sequence import SequencePlan
 
@@ -46,9 +47,8 @@ class MatchWriter:
             pa.field("match_end", time, nullable=False),
         ]
         if self._plan.transformation.columns:
-            evaluator = Evaluator(self._plan.bound, lambda _, name: pa.array([], self._events.field(name).type), 0)
-            typed = [(alias, evaluator.values(item)) for alias, item in self._plan.transformation.columns]
-            return pa.schema([*head, *(pa.field(alias, values.type) for alias, values in typed)])
+            returned = self._returned(lambda _, name: pa.array([], self._events.field(name).type), 0)
+            return pa.schema([*head, *(pa.field(alias, values.type) for alias, values in returned)])
         struct = pa.struct([self._events.field(name).with_nullable(True) for name in self._plan.columns])
         return pa.schema([*head, *(pa.field(variable, struct) for variable in self._variables)])
 
@@ -70,14 +70,21 @@ class MatchWriter:
             column(self._variables[-1], self._time),
         ]
         if self._plan.transformation.columns:
-            evaluator = Evaluator(self._plan.bound, column, count)
-            columns += [evaluator.values(item) for _, item in self._plan.transformation.columns]
+            columns += [values for _, values in self._returned(column, count)]
         else:
             fields = list(self.schema.field(self._variables[0]).type)
             for variable in self._variables:
                 children = [column(variable, name) for name in self._plan.columns]
                 columns.append(pa.StructArray.from_arrays(children, fields=fields))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _returned(self, column: Rows, count: int) -> list[tuple[str, pa.Array]]:
+        """The RETURN columns: an attribute as it is in the events, anything else computed."""
+        evaluator = Evaluator(self._plan.bound, column, count)
+        return [
+            (alias, column(item.variable, item.name) if isinstance(item, Attribute) else evaluator.values(item))
+            for alias, item in self._plan.transformation.columns
+        ]
 
     def _query_names(self, count: int) -> pa.Array:
         if len(self._names) < count:

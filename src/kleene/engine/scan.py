@@ -176,7 +176,7 @@ class Scan:
         self._metrics.bad += positions.size
         if self._policy == "error":
             first = int(rows[positions[0]])
-            values = {name: batch.column(name)[first].as_py() for name in batch.schema.names[:8]}
+            values = {name: _shown(batch.column(name)[first]) for name in batch.schema.names[:8]}
             raise DataError(
                 f"{positions.size:,} bad row(s) in this batch; the first is row {before + first:,}: "
                 f"{bad[positions[0]]}: {values}\n"
@@ -186,3 +186,8 @@ class Scan:
             taken = batch.take(pa.array(rows[positions]))
             reason = pa.array(bad[positions].tolist(), pa.string())
             self._quarantine.batches.append(taken.append_column("reason", reason))
+
+
+def _shown(value: pa.Scalar) -> object:
+    """A value for a message; nanoseconds have no Python type of their own."""
+    return str(value.cast(pa.string())) if pa.types.is_timestamp(value.type) and value.is_valid else value.as_py()

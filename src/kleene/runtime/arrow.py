@@ -67,11 +67,11 @@ def _ascends(column: pa.ChunkedArray) -> bool:
         values = chunk.drop_null() if chunk.null_count else chunk
         if len(values) == 0:
             continue
-        if latest is not None and values[0].as_py() < latest:
+        if latest is not None and pc.less(values[0], latest).as_py():
             return False
         if len(values) > 1 and not pc.all(pc.less_equal(values[:-1], values[1:])).as_py():
             return False
-        latest = values[-1].as_py()
+        latest = values[-1]
     return True
 
 

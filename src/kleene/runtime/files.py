@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.dataset as ds
 
 from kleene.common.errors import DataError, Problem, nearest
@@ -47,6 +48,8 @@ def open_events(paths: str | Path | Sequence[str | Path], columns: Sequence[str]
         reader = dataset.scanner(columns=list(columns) if columns else None, use_threads=True).to_reader()
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise _unreadable(files, error) from error
+    if _format(files[0]) == "csv":
+        _require_text(files, reader.schema)
     return pa.RecordBatchReader.from_batches(reader.schema, _guarded(reader, files))
 
 
@@ -55,6 +58,13 @@ def _guarded(reader: pa.RecordBatchReader, files: list[Path]) -> Iterator[pa.Rec
         yield from reader
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise _unreadable(files, error) from error
+
+
+def _require_text(files: list[Path], schema: pa.Schema) -> None:
+    """A column of a text file that is not UTF-8 is read as bytes, which no query can use."""
+    for field in schema:
+        if pa.types.is_binary(field.type):
+            raise _unreadable(files, ValueError(f"column '{field.name}' is not UTF-8 text"))
 
 
 def _unreadable(files: list[Path], error: Exception) -> DataError:

@@ -34,6 +34,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kleene.common.errors import PlanningError
 from kleene.common.schema import EventSchema
 from kleene.engine.build import build_matcher
 from kleene.pattern import predicates as p
@@ -65,6 +66,8 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 
 def run_spark(plan: SequencePlan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
     """The lazy matches of a plan over a DataFrame."""
+    if frame.isStreaming:
+        raise PlanningError("not supported yet: streaming DataFrames")
     schema = plan.bound.schema
     events = frame.select(*(_quoted(name) for name in plan.columns))
     condition = relevant_rows(plan, events)

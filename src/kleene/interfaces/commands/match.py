@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import DataError, Problem
+from kleene.common.errors import DataError
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import output
 from kleene.interfaces.commands.arguments import UsageError
@@ -144,13 +144,18 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _embedded(arguments: argparse.Namespace, name: str, text: str, paths: list[str], progress: Progress) -> Found:
     import kleene
+    from kleene.engine.build import build_matcher
     from kleene.interfaces.api import options_of
     from kleene.runtime.arrow import match_batches
 
     query = kleene.query(text, name=name)
     options = options_of(_options(arguments))
-    schema, events = _events(paths, progress)
-    matcher = query.matcher(schema, options)
+    schema, _ = _events(paths, progress)
+    plan = query.plan_for(schema, options)
+    # A row set aside is shown whole; otherwise only what the plan reads leaves the files.
+    needed = None if options.bad_rows == "quarantine" else plan.columns
+    schema, events = _events(paths, progress, needed)
+    matcher = build_matcher(plan, schema, bad_rows=options.bad_rows)
     if arguments.unsorted:
         events = _sorted(schema, events, arguments)
 
@@ -171,27 +176,18 @@ def _on_spark(arguments: argparse.Namespace, name: str, text: str, paths: list[s
         return Found(matches.schema, iter(matches.to_batches()), bad_rows=bad_rows)
 
 
-def _events(paths: list[str], progress: Progress) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def _events(
+    paths: list[str], progress: Progress, columns: Sequence[str] | None = None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The events of all files as one stream that counts what is read."""
     from kleene.runtime.files import open_events
 
-    readers = [open_events(path) for path in paths]
+    readers = [open_events(path, columns) for path in paths]
     schema = readers[0].schema
     for path, reader in zip(paths, readers, strict=True):
-        _check_text(path, reader.schema)
         if not reader.schema.equals(schema, check_metadata=False):
             raise DataError(f"'{path}' has other columns than '{paths[0]}'; files read together need the same names and types")
     return schema, progress.counted(batch for reader in readers for batch in reader)
-
-
-def _check_text(path: str, schema: pa.Schema) -> None:
-    """A text column that is not UTF-8 comes out of a CSV file as bytes, which no query can use; better to say so at once."""
-    import pyarrow.types as pat
-
-    for field in schema:
-        if pat.is_binary(field.type) and ".csv" in path.lower():
-            hint = "convert the file, for example with iconv -f latin1 -t utf-8"
-            raise DataError(Problem(f"cannot read '{path}': column '{field.name}' is not UTF-8 text", hint=hint))
 
 
 def _sorted(schema: pa.Schema, events: Iterable[pa.RecordBatch], arguments: argparse.Namespace) -> Iterator[pa.RecordBatch]:
