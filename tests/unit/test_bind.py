@@ -143,7 +143,7 @@ def test_equivalences() -> None:
     assert query.equivalences == (Equivalence("ok"), Equivalence("id", Literal(3)), Equivalence("name"))
     assert len(query.conjuncts) == 1
     assert "unknown attribute 'idd'" in problems("PATTERN SEQ(A a, B b) WHERE [idd]")
-    assert "partition_by attribute 'nam'" in problems("PATTERN SEQ(A a, B b)", partition_by=["nam"])
+    assert "unknown attribute 'nam' in partition_by" in problems("PATTERN SEQ(A a, B b)", partition_by=["nam"])
     assert "two different values" in problems("PATTERN SEQ(A a, B b) WHERE [id=3] AND [id=4]")
     assert "cannot be compared" in problems("PATTERN SEQ(A a, B b) WHERE [tags]")
     assert "cannot compare [id], an integer, with 'x', a string" in problems("PATTERN SEQ(A a, B b) WHERE [id='x']")

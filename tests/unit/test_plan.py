@@ -9,7 +9,12 @@ import kleene
 from kleene.plan.options import CHOICES, PRESETS, sequence_options
 
 EVENTS = pa.schema(
-    [("ts", pa.int64()), ("type", pa.string()), *((f"attr{index}", pa.int64()) for index in range(1, 5)), ("other", pa.string())]
+    [
+        ("ts", pa.int64()),
+        ("type", pa.string()),
+        *((f"attr{index}", pa.int64()) for index in range(1, 5)),
+        ("other", pa.string()),
+    ]
 )
 Q3 = """
     EVENT SEQ(A x1, B x2, !(C x3), D x4)
@@ -105,7 +110,9 @@ def test_only_needed_columns_are_read():
 
 
 def test_equalities_that_connect_all_components_divide_the_stream():
-    plan = plan_of("PATTERN SEQ(A a, !(C c), B b, D d) WHERE a.attr1 = c.attr1 AND a.attr1 = b.attr1 AND d.attr1 = b.attr1 WITHIN 9")
+    plan = plan_of(
+        "PATTERN SEQ(A a, !(C c), B b, D d) WHERE a.attr1 = c.attr1 AND a.attr1 = b.attr1 AND d.attr1 = b.attr1 WITHIN 9"
+    )
     assert plan.keys == ("attr1",)
     assert plan.scan.partition == ("attr1",)
     assert plan.construction.predicates == ((), (), ())

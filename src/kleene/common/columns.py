@@ -9,24 +9,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.errors import DataError
+from kleene.common.errors import DataError, Problem
 
 Array = np.ndarray[Any, Any]
 
-TIME_LIMIT = 1 << 62
-"""Integer times beyond this would overflow when a window is added."""
+TIME_LIMIT = (1 << 62) - 1
+"""Up to here a window can be added to a time, and two times subtracted, without leaving 64 bits."""
 
 
 def time_values(column: pa.Array, unit: str | None) -> Array:
     """A time column without NULLs as int64 in the unit of the engine ("us", "ns", or None for plain integers)."""
-    if unit is None:
-        values = view(column if column.type == pa.int64() else pc.cast(column, pa.int64()))
-        if values.size and (int(values.max()) > TIME_LIMIT or int(values.min()) < -TIME_LIMIT):
-            raise DataError(f"time values beyond ±2^62 cannot be ordered safely: {int(values.min())} .. {int(values.max())}")
-        return values
-    zone = column.type.tz if pa.types.is_timestamp(column.type) else None
-    wanted = pa.timestamp(unit, zone)
-    return view((column if column.type == wanted else pc.cast(column, wanted)).cast(pa.int64()))
+    wanted = pa.int64() if unit is None else pa.timestamp(unit, getattr(column.type, "tz", None))
+    try:
+        values = view((column if column.type == wanted else pc.cast(column, wanted)).cast(pa.int64()))
+    except pa.ArrowInvalid as error:
+        raise _unsafe_times(str(error)) from error
+    if values.size and (int(values.max()) > TIME_LIMIT or int(values.min()) < -TIME_LIMIT):
+        raise _unsafe_times(f"{int(values.min())} .. {int(values.max())}{'' if unit is None else ' ' + unit + ' since 1970'}")
+    return values
+
+
+def _unsafe_times(found: str) -> DataError:
+    hint = "check the column for sentinel values; nanoseconds reach from 1824 to 2116 only, microseconds much further"
+    return DataError(Problem(f"time values beyond ±2^62 cannot be ordered safely: {found}", hint=hint))
 
 
 def view(column: pa.Array) -> Array:

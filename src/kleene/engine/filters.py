@@ -28,8 +28,8 @@ from kleene.common.schema import Kind
 from kleene.engine.kernels import BlockFilter, compile_filter
 from kleene.engine.vectorized import literal_scalar
 from kleene.pattern import predicates as p
-from kleene.pattern.bind import kind_of
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.kinds import kind_of
 from kleene.plan.compilable import is_column
 
 OVERFLOW = 0
@@ -104,7 +104,10 @@ class _Body:
             return self._column(node)
         if isinstance(node, p.Negate):
             number, known, is_float = self.value(node.operand)
-            return self.name(f"-{number}", node), known, is_float
+            result = self.name(f"-{number}", node)
+            if not is_float:
+                self._statement(f"constants[{OVERFLOW}] |= ({number} < 0) & ({result} < 0) & {known}", node)
+            return result, known, is_float
         if isinstance(node, p.Arithmetic):
             return self._arithmetic(node)
         # A condition used as a value: 1, 0 or unknown.
@@ -156,9 +159,10 @@ class _Body:
             return self.name(f"-{remainder} if {left} < 0 else {remainder}", node), known, is_float
         result = self.name(f"{left} {operator} {right}", node)
         if not is_float:
-            # Beyond 64 bits the same operation in floating point is far from the wrapped integer.
-            shadow = f"abs({left} * 1.0 {operator} {right} * 1.0) > 9.22e18"
-            self._statement(f"constants[{OVERFLOW}] |= ({shadow}) & {known}", node)
+            # Far beyond 64 bits the same operation in floating point tells; close to the limit an overflow turns the sign.
+            shadow = self.name(f"{left} * 1.0 {operator} {right} * 1.0", node)
+            turned = f"(abs({shadow}) > 9.1e18) & (({result} < 0) != ({shadow} < 0))"
+            self._statement(f"constants[{OVERFLOW}] |= ((abs({shadow}) > 9.3e18) | ({turned})) & {known}", node)
         return result, known, is_float
 
     def _statement(self, source: str, node: p.Expression) -> None:
@@ -348,7 +352,7 @@ def _integers(array: pa.Array, spec: ColumnSpec, unit: str) -> np.ndarray[Any, A
         array = array.cast(pa.timestamp(unit, "UTC")).cast(pa.int64())
     elif spec.kind is Kind.DURATION:
         array = array.cast(pa.duration(unit)).cast(pa.int64())
-    elif pa.types.is_boolean(array.type):
+    elif pa.types.is_boolean(array.type) or pa.types.is_null(array.type):
         array = array.cast(pa.int8())
     return np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False), np.int64)
 

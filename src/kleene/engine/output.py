@@ -79,12 +79,19 @@ class MatchWriter:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _returned(self, column: Rows, count: int) -> list[tuple[str, pa.Array]]:
-        """The RETURN columns: an attribute as it is in the events, anything else computed."""
+        """The RETURN columns: an attribute as it is in the events (NULL where the type lacks it), anything else computed."""
         evaluator = Evaluator(self._plan.bound, column, count)
-        return [
-            (alias, column(item.variable, item.name) if isinstance(item, Attribute) else evaluator.values(item))
-            for alias, item in self._plan.transformation.columns
-        ]
+        found: list[tuple[str, pa.Array]] = []
+        for alias, item in self._plan.transformation.columns:
+            if isinstance(item, Attribute):
+                values = column(item.variable, item.name)
+                lacking = evaluator.lacking(item)
+                if lacking is not None:
+                    values = pc.if_else(lacking, pa.scalar(None, values.type), values)
+            else:
+                values = evaluator.values(item)
+            found.append((alias, values))
+        return found
 
     def _query_names(self, count: int) -> pa.Array:
         if len(self._names) < count:
@@ -171,7 +178,8 @@ def _words(column: pa.Array) -> Array | None:
     if pa.types.is_dictionary(column.type) and column.null_count == 0:
         distinct = _words(column.dictionary)
         return None if distinct is None else distinct.take(column.indices.to_numpy(zero_copy_only=False))
-    column = widen(column)
+    # An unsigned word of 64 bits is as good as a signed one.
+    column = column.cast(pa.int64(), safe=False) if column.type == pa.uint64() else widen(column)
     known = None
     if column.null_count:
         known = column.is_valid().to_numpy(zero_copy_only=False)
@@ -192,6 +200,10 @@ def _plain_words(column: pa.Array) -> Array | None:
     if pa.types.is_floating(kind):
         values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False) + 0.0
         return np.where(np.isnan(values), np.nan, values).view(np.uint64)
+    if pa.types.is_interval(kind):
+        return None
+    if pa.types.is_time32(kind):
+        column = column.cast(pa.int32())
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int64())
     if pa.types.is_integer(column.type) or pa.types.is_temporal(column.type):

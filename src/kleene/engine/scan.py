@@ -178,7 +178,7 @@ class Scan:
             first = int(rows[positions[0]])
             values = {name: _shown(batch.column(name)[first]) for name in batch.schema.names[:8]}
             raise DataError(
-                f"{positions.size:,} bad row(s) in this batch; the first is row {before + first:,}: "
+                f"{positions.size:,} bad row(s) in this batch; the first, in time order, is row {before + first:,}: "
                 f"{bad[positions[0]]}: {values}\n"
                 "  hint: clean the input, or pass bad_rows='quarantine' to set such rows aside, bad_rows='drop' to ignore them"
             )

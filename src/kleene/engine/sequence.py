@@ -104,15 +104,15 @@ class SequenceMatcher:
             working.forget(None if self._window is None else watermark - self._memory * self._window)
 
     def _select(self, run: _Run, sequences: Array) -> Array:
-        if self._plan.window is not None:
-            within = run.ts[sequences[-1]] - run.ts[sequences[0]] < self._plan.window.window
-            sequences = sequences[:, within]
         if self._plan.selection is not None and sequences.shape[1]:
             evaluator = run.evaluator(sequences)
             held = np.ones(sequences.shape[1], bool)
             for predicate in self._plan.selection.predicates:
                 held &= evaluator.holds(predicate)
             sequences = sequences[:, held]
+        if self._plan.window is not None:
+            within = run.ts[sequences[-1]] - run.ts[sequences[0]] < self._plan.window.window
+            sequences = sequences[:, within]
         self.metrics.selected += sequences.shape[1]
         return sequences
 
@@ -241,13 +241,18 @@ class _Run:
                     state, *columns,
                 )  # fmt: skip
             check_overflow(constants)
+            self._count(state)
             if state[kernels.COUNT]:
                 yield out[:, : state[kernels.COUNT]]
             if status == kernels.DONE:
                 break
+
+    def _count(self, state: Array) -> None:
+        """Moves the work that a kernel counted to the metrics."""
         self._metrics.instances += int(state[kernels.PUSHES])
         self._metrics.visits += int(state[kernels.VISITS])
         self._metrics.sequences += int(state[kernels.SEQUENCES])
+        state[[kernels.PUSHES, kernels.VISITS, kernels.SEQUENCES]] = 0
 
     def _tests(self) -> Array:
         names = self._plan.construction.tests or self._plan.scan.transition_tests

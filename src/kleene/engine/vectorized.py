@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.errors import DataError
+from kleene.common.errors import DataError, Problem
+from kleene.engine import scalar
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 
@@ -67,10 +68,10 @@ class Evaluator:
 
     def _or_lacking(self, result: Column, attribute: p.Attribute) -> Column:
         """A predicate that reads an attribute which an event's type does not have holds."""
-        lacking = self._lacking(attribute)
-        return result if lacking is None else pc.or_kleene(_as_boolean(result), lacking)
+        lacking = self.lacking(attribute)
+        return result if lacking is None else pc.or_kleene(scalar.as_boolean(result), lacking)
 
-    def _lacking(self, attribute: p.Attribute) -> Column | None:
+    def lacking(self, attribute: p.Attribute) -> Column | None:
         """Which rows' types are declared without the attribute; None if no type of the component is."""
         types = self._bound.component(attribute.variable).types
         lacking = [event_type for event_type in types if self._bound.lacks(event_type, attribute.name)]
@@ -84,7 +85,7 @@ class Evaluator:
 
     def _condition(self, node: p.Expression) -> Column:
         """An operand of AND, OR, NOT or WHERE itself: there a bare attribute is a predicate too."""
-        result = _as_boolean(self._evaluate(node))
+        result = scalar.as_boolean(self._evaluate(node))
         return self._or_lacking(result, node) if isinstance(node, p.Attribute) else result
 
     # Each node kind below is one entry of _NODES.
@@ -94,29 +95,17 @@ class Evaluator:
 
     def attribute(self, node: p.Attribute) -> Column:
         column = widen(self._rows(node.variable, node.name))
-        lacking = self._lacking(node)
+        lacking = self.lacking(node)
         return column if lacking is None else pc.if_else(lacking, pa.scalar(None, column.type), column)
 
     def negate(self, node: p.Negate) -> Column:
         return pc.negate_checked(self._evaluate(node.operand))
 
     def arithmetic(self, node: p.Arithmetic) -> Column:
-        left, right = self._evaluate(node.left), self._evaluate(node.right)
-        if node.operator in "+-*":
-            left, right = _as_numbers(left, right)
-            return _ARITHMETIC[node.operator](left, right)
-        if node.operator == "/":
-            left, right = pc.cast(left, pa.float64(), safe=False), pc.cast(right, pa.float64(), safe=False)
-            return pc.divide(left, _without_zero(right))
-        left, right = _as_numbers(left, right)
-        return _remainder(left, right)
+        return scalar.arithmetic(node.operator, self._evaluate(node.left), self._evaluate(node.right))
 
     def comparison(self, node: p.Comparison) -> Column:
-        return self._compare(node.operator, self._evaluate(node.left), self._evaluate(node.right))
-
-    def _compare(self, operator: str, left: Column, right: Column) -> Column:
-        left, right = _as_numbers(left, right)
-        return _COMPARISONS[operator](left, right)
+        return scalar.compare(node.operator, self._evaluate(node.left), self._evaluate(node.right))
 
     def contained(self, node: p.In) -> Column:
         operand = self._evaluate(node.operand)
@@ -128,13 +117,13 @@ class Evaluator:
                 return pc.if_else(pc.is_valid(operand), found, pa.scalar(None, pa.bool_()))
         result: Column = pa.scalar(False)
         for item in node.items:
-            result = pc.or_kleene(result, self._compare("=", operand, self._evaluate(item)))
+            result = pc.or_kleene(result, scalar.compare("=", operand, self._evaluate(item)))
         return result
 
     def between(self, node: p.Between) -> Column:
         operand = self._evaluate(node.operand)
-        low = self._compare(">=", operand, self._evaluate(node.low))
-        return pc.and_kleene(low, self._compare("<=", operand, self._evaluate(node.high)))
+        low = scalar.compare(">=", operand, self._evaluate(node.low))
+        return pc.and_kleene(low, scalar.compare("<=", operand, self._evaluate(node.high)))
 
     def like(self, node: p.Like) -> Column:
         assert isinstance(node.pattern, p.Literal)
@@ -162,7 +151,7 @@ class Evaluator:
         return result
 
     def call(self, node: p.Call) -> Column:
-        return _FUNCTIONS[node.function](*(self._evaluate(argument) for argument in node.arguments))
+        return scalar.call(node.function, [self._evaluate(argument) for argument in node.arguments])
 
 
 _ATOMS = (p.Comparison, p.In, p.Between, p.Like, p.IsNull)
@@ -182,17 +171,6 @@ _NODES: dict[type[p.Expression], Callable[[Evaluator, Any], Column]] = {
     p.Or: Evaluator.disjunction,
     p.Call: Evaluator.call,
 }
-
-_COMPARISONS = {
-    "=": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
-
-_ARITHMETIC = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 
 
 def literal_scalar(value: object) -> pa.Scalar:
@@ -216,7 +194,7 @@ def widen(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return widen(column.dictionary_decode())
     if pa.types.is_integer(kind):
-        return column if kind == pa.int64() else pc.cast(column, pa.int64())
+        return column if kind == pa.int64() else _as_int64(column)
     if pa.types.is_floating(kind):
         return column if kind == pa.float64() else pc.cast(column, pa.float64())
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -230,100 +208,14 @@ def widen(column: pa.Array) -> pa.Array:
     return column
 
 
+def _as_int64(column: pa.Array) -> pa.Array:
+    try:
+        return pc.cast(column, pa.int64())
+    except pa.ArrowInvalid as error:
+        hint = "cast the column to a float or to text; as it is it can be carried and returned, but not compared"
+        raise DataError(Problem(f"an unsigned integer does not fit 64 bits with a sign: {error}", hint=hint)) from error
+
+
 def as_text(column: pa.Array) -> pa.Array:
     """A type column as strings: integer types are compared as their text."""
     return pc.cast(widen(column), pa.string())
-
-
-def _as_boolean(value: Column) -> Column:
-    return pc.cast(value, pa.bool_()) if pa.types.is_null(value.type) else value
-
-
-def _as_numbers(left: Column, right: Column) -> tuple[Column, Column]:
-    """Brings an integer and a float to float; everything else as it is."""
-    if pa.types.is_integer(left.type) and pa.types.is_floating(right.type):
-        return pc.cast(left, pa.float64(), safe=False), right
-    if pa.types.is_floating(left.type) and pa.types.is_integer(right.type):
-        return left, pc.cast(right, pa.float64(), safe=False)
-    return left, right
-
-
-def _without_zero(divisor: Column) -> Column:
-    return pc.if_else(pc.equal(divisor, 0), pa.scalar(None, divisor.type), divisor)
-
-
-def _remainder(left: Column, right: Column) -> Column:
-    """The remainder with the sign of the dividend; NULL where an operand is NULL or the divisor zero."""
-    right = _without_zero(right)
-    known = pc.and_(pc.is_valid(left), pc.is_valid(right))
-    one = pa.scalar(1, right.type) if right.type == pa.int64() else pa.scalar(1.0)
-    dividend = pc.fill_null(left, pa.scalar(0, left.type))
-    divisor = pc.fill_null(right, one)
-    if isinstance(dividend, pa.Scalar) and isinstance(divisor, pa.Scalar):
-        value: Column = pa.scalar(np.fmod(dividend.as_py(), divisor.as_py()).item(), left.type)
-    else:
-        value = pa.array(np.fmod(_numpy(dividend), _numpy(divisor)))
-    return pc.if_else(known, value, pa.scalar(None, left.type))
-
-
-def _numpy(value: Column) -> Any:
-    return value.as_py() if isinstance(value, pa.Scalar) else value.to_numpy(zero_copy_only=False)
-
-
-def _where(condition: Column, value: Column) -> Column:
-    return pc.if_else(condition, value, pa.scalar(None, value.type))
-
-
-def _floats(function: Callable[[Column], Column]) -> Callable[[Column], Column]:
-    return lambda value: function(pc.cast(value, pa.float64(), safe=False))
-
-
-def _rounded(function: Callable[[Column], Column]) -> Callable[[Column], Column]:
-    return lambda value: value if pa.types.is_integer(value.type) else function(value)
-
-
-def _power(base: Column, exponent: Column) -> Column:
-    return pc.power(pc.cast(base, pa.float64(), safe=False), pc.cast(exponent, pa.float64(), safe=False))
-
-
-def _substring(text: Column, start: Column, length: Column | None = None) -> Column:
-    begin = max(0, start.as_py() - 1)
-    stop = None if length is None else max(begin, start.as_py() - 1 + length.as_py())
-    return pc.utf8_slice_codeunits(text, begin, stop)
-
-
-def _extreme(choose: Callable[..., Column]) -> Callable[..., Column]:
-    def function(*values: Column) -> Column:
-        result = values[0]
-        for value in values[1:]:
-            result, value = _as_numbers(result, value)
-            result = choose(result, value, skip_nulls=False)
-        return result
-
-    return function
-
-
-_FUNCTIONS: dict[str, Callable[..., Column]] = {
-    "abs": pc.abs_checked,
-    "floor": _rounded(pc.floor),
-    "ceil": _rounded(pc.ceil),
-    "sqrt": _floats(lambda value: pc.sqrt(_where(pc.greater_equal(value, 0.0), value))),
-    "ln": _floats(lambda value: pc.ln(_where(pc.greater(value, 0.0), value))),
-    "exp": _floats(pc.exp),
-    "power": _power,
-    "lower": pc.utf8_lower,
-    "upper": pc.utf8_upper,
-    "length": lambda value: pc.cast(pc.utf8_length(value), pa.int64()),
-    "trim": lambda value: pc.utf8_trim(value, " "),
-    "substr": _substring,
-    "concat": lambda *values: pc.binary_join_element_wise(*values, ""),
-    "coalesce": pc.coalesce,
-    "least": _extreme(pc.min_element_wise),
-    "greatest": _extreme(pc.max_element_wise),
-    "year": pc.year,
-    "month": pc.month,
-    "day": pc.day,
-    "hour": pc.hour,
-    "minute": pc.minute,
-    "second": pc.second,
-}

@@ -144,10 +144,19 @@ class WorkingSet:
 
 
 def _order_values(column: pa.Array) -> Array:
-    """Integers in the order of the column's values, NULL first."""
+    """Integers in the order of the column's values, NULL first and NaN last."""
     if pa.types.is_integer(column.type) and column.null_count == 0:
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    ranks = pc.rank(column, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
-    return np.asarray(ranks.to_numpy(zero_copy_only=False)).astype(np.int64)
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(column.type):
+        values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+        ranks = np.unique(values, return_inverse=True)[1] + 1
+    else:
+        encoded = column.dictionary_encode()
+        order = pc.sort_indices(encoded.dictionary).to_numpy()
+        rank_of = np.empty(order.size + 1, np.int64)
+        rank_of[order] = np.arange(1, order.size + 1)
+        ranks = rank_of[pc.fill_null(pc.cast(encoded.indices, pa.int64()), order.size).to_numpy(zero_copy_only=False)]
+    return np.where(missing, 0, ranks)

@@ -117,6 +117,9 @@ class Query:
         from kleene.pattern.bind import bind
         from kleene.plan.optimizer import make_plan
 
+        if options.bad_rows == "quarantine" and "reason" in events.names:
+            message = "the events have a column 'reason', which is what bad_rows='quarantine' calls the reason of a bad row"
+            raise BindingError(Problem(message, hint="rename the column"))
         schema = schema_of_arrow(events, time=options.time, type=options.type, order_by=options.order_by, types=options.schema)
         bound = bind(self.logical, schema, params=options.params, partition_by=options.partition_by)
         return make_plan(bound, options.plan)

@@ -252,11 +252,9 @@ class _Binder:
 
     def _check_equivalence(self, test: Equivalence) -> None:
         known = frozenset().union(*(self._attributes_of(event) for event in self.components.values()))
-        what = f"[{test.name}]" if test.span else f"partition_by attribute '{test.name}'"
+        what = f"the equivalence test [{test.name}]" if test.span else "partition_by"
         if test.name not in known:
-            self._report(
-                f"unknown attribute '{test.name}' in the equivalence test {what}", test.span, nearest(test.name, known)
-            )
+            self._report(f"unknown attribute '{test.name}' in {what}", test.span, nearest(test.name, known))
         elif self.schema.columns[test.name] is Kind.OTHER:
             self._report(f"values of '{test.name}' cannot be compared, so {what} cannot be tested", test.span)
 

@@ -18,11 +18,15 @@ Rule = Callable[[Sequence[Kind]], Kind | str]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A scalar function: fewest and most arguments (None: any number), and the rule for kinds."""
+    """A scalar function: fewest and most arguments (None: any number), and the rule for kinds.
+
+    Arguments after the first `varying` are constants; None if all may vary.
+    """
 
     low: int
     high: int | None
     rule: Rule
+    varying: int | None = None
 
     @property
     def arity(self) -> str:
@@ -103,7 +107,7 @@ FUNCTIONS: dict[str, Function] = {
     "upper": Function(1, 1, _text),
     "length": Function(1, 1, _length),
     "trim": Function(1, 1, _text),
-    "substr": Function(2, 3, _substr),
+    "substr": Function(2, 3, _substr, varying=1),
     "concat": Function(1, None, _text),
     "coalesce": Function(1, None, _common),
     "least": Function(1, None, _ordered),

@@ -160,6 +160,10 @@ class KindChecker:
             return self._report(f"unknown function '{name}'", expression, hint)
         if len(kinds) < function.low or (function.high is not None and len(kinds) > function.high):
             return self._report(f"{name} takes {function.arity}, found {len(kinds)}", expression)
+        if function.varying is not None:
+            for argument in expression.arguments[function.varying :]:
+                if not isinstance(argument, Literal):
+                    return self._report(f"{name} takes a constant here, found {_shown(argument)}", argument)
         result = function.rule(kinds)
         if isinstance(result, Kind):
             return result
@@ -194,6 +198,10 @@ class KindChecker:
             self._report(f"booleans have no order: {shown}", expression, "compare with = or !=")
 
     def _like(self, expression: Expression, operands: Sequence[Expression]) -> None:
+        if not isinstance(operands[1], Literal):
+            hint = "write it as text: LIKE 'abc%'"
+            self._report(f"the pattern of LIKE is a constant, found {_shown(operands[1])}", operands[1], hint)
+            return
         for operand in operands:
             kind = self.kind(operand)
             if kind not in (Kind.STRING, Kind.NULL):
@@ -270,7 +278,7 @@ def _shown(expression: Expression) -> str:
 def _comparison_hint(left: Kind, right: Kind) -> str | None:
     kinds = {left, right}
     if Kind.STRING in kinds and kinds & set(_NUMERIC):
-        return "quote the number, or convert the column"
+        return "write both as numbers or both as text, or convert the column"
     if kinds & set(_NUMERIC) and Kind.DURATION in kinds:
         return "write a duration, such as 5 minutes"
     if kinds & set(_NUMERIC) and Kind.TIMESTAMP in kinds:

@@ -6,24 +6,34 @@ that is computed once per event. What reads several events through anything else
 
 from __future__ import annotations
 
+from kleene.common.schema import EventSchema, Kind
 from kleene.pattern import predicates as p
+from kleene.pattern.kinds import kind_of
 
 COMPILED = (
     p.Attribute, p.Literal, p.Arithmetic, p.Negate, p.Comparison, p.In, p.Between, p.IsNull, p.Not, p.And, p.Or,
 )  # fmt: skip
 
 
-def compilable(predicate: p.Expression) -> bool:
+def compilable(predicate: p.Expression, schema: EventSchema) -> bool:
     """Whether a block filter can decide the predicate.
 
-    >>> compilable(p.Comparison("<", p.Attribute("a", "x"), p.Attribute("b", "x")))
+    >>> schema = EventSchema({"ts": Kind.INTEGER, "x": Kind.INTEGER}, time="ts")
+    >>> compilable(p.Comparison("<", p.Attribute("a", "x"), p.Attribute("b", "x")), schema)
     True
     """
     if is_column(predicate):
         return True
-    if not isinstance(predicate, COMPILED):
+    if not isinstance(predicate, COMPILED) or _scales_duration(predicate, schema):
         return False
-    return all(compilable(child) for child in p.children(predicate))
+    return all(compilable(child, schema) for child in p.children(predicate))
+
+
+def _scales_duration(node: p.Expression, schema: EventSchema) -> bool:
+    """Whether a duration is multiplied or divided: its rounding to microseconds is not compiled."""
+    if not isinstance(node, p.Arithmetic) or node.operator not in "*/":
+        return False
+    return Kind.DURATION in (kind_of(node.left, schema), kind_of(node.right, schema))
 
 
 def is_column(expression: p.Expression) -> bool:

@@ -152,7 +152,7 @@ def plan_sequence(bound: BoundQuery, options: SequenceOptions) -> SequencePlan:
     in_construction: list[list[Expression]] = [[] for _ in positives]
     for conjunct in (*between, *_partial_agreements(bound, positives, keys)):
         level = _level(positives, conjunct)
-        if options.predicates == "construction" and level is not None and compilable(conjunct):
+        if options.predicates == "construction" and level is not None and compilable(conjunct, bound.schema):
             in_construction[level].append(conjunct)
         else:
             in_selection.append(conjunct)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.errors import DataError
+from kleene.common.errors import DataError, Problem
 from kleene.common.schema import EventSchema
 from kleene.engine.matcher import Matcher, Metrics
 
@@ -35,19 +35,50 @@ class Run:
 def event_stream(events: Any) -> pa.Table | pa.RecordBatchReader:
     """Events as Arrow: a table as it is, a stream of batches as a reader; pandas, Polars, DuckDB through the Arrow C stream."""
     if isinstance(events, pa.Table | pa.RecordBatchReader):
-        return events
+        return without_views(events)
     if isinstance(events, pa.RecordBatch):
-        return pa.Table.from_batches([events])
-    if type(events).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(events, preserve_index=False)
+        return without_views(pa.Table.from_batches([events]))
+    if type(events).__module__.partition(".")[0] == "pandas" and type(events).__name__ == "DataFrame":
+        try:
+            return pa.Table.from_pandas(events, preserve_index=False)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            reason = ": ".join(str(part) for part in error.args)
+            hint = "give every column one type and a name of its own"
+            raise DataError(Problem(f"cannot read the pandas DataFrame: {reason}", hint=hint)) from error
     if hasattr(events, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(events)
         # Whatever is held in memory as a whole (a Polars frame, say) may be sorted; a reader is a stream.
-        return reader if type(events).__name__.endswith("Reader") else reader.read_all()
+        return without_views(reader if type(events).__name__.endswith("Reader") else reader.read_all())
     raise DataError(
         f"events are of type {type(events).__module__}.{type(events).__qualname__}: neither a Spark DataFrame nor a thing with "
         "the Arrow C stream interface\n  hint: pass a Spark, pandas or Polars DataFrame, a pyarrow Table or RecordBatchReader"
     )
+
+
+def without_views(events: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
+    """Events with plain strings in place of string views (Polars gives those), which Arrow cannot take rows of yet."""
+    schema = pa.schema([field.with_type(_without_view(field.type)) for field in events.schema], events.schema.metadata)
+    if schema.equals(events.schema):
+        return events
+    if isinstance(events, pa.Table):
+        return events.cast(schema)
+    return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in events))
+
+
+def _without_view(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(data_type):
+        return pa.string()
+    if pa.types.is_binary_view(data_type):
+        return pa.binary()
+    if pa.types.is_dictionary(data_type) and _without_view(data_type.value_type) != data_type.value_type:
+        return pa.dictionary(data_type.index_type, _without_view(data_type.value_type), data_type.ordered)
+    if pa.types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_without_view(data_type.value_type)))
+    if pa.types.is_large_list(data_type):
+        return pa.large_list(data_type.value_field.with_type(_without_view(data_type.value_type)))
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(_without_view(field.type)) for field in data_type])
+    return data_type
 
 
 def in_stream_order(table: pa.Table, schema: EventSchema) -> pa.Table:
@@ -55,8 +86,16 @@ def in_stream_order(table: pa.Table, schema: EventSchema) -> pa.Table:
     names = [schema.time, *schema.order_by]
     if len(names) == 1 and _ascends(table.column(schema.time)):
         return table
-    keys = [(name, "ascending", "at_start") for name in names]
-    order = pc.sort_indices(table.select(names), sort_keys=keys)
+    columns: list[pa.ChunkedArray] = []
+    for name in names:
+        column = table.column(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_floating(column.type):
+            columns.append(pc.is_nan(column))  # NaN comes last, as in Spark; by itself Arrow would put it beside NULL
+        columns.append(column)
+    keys = [(str(number), "ascending", "at_start") for number in range(len(columns))]
+    order = pc.sort_indices(pa.table(columns, names=[key[0] for key in keys]), sort_keys=keys)
     return table.take(order)
 
 

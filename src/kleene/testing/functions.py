@@ -183,6 +183,12 @@ def _extreme(better: Callable[..., Value]) -> Callable[..., Value]:
     return pick
 
 
+def _each_character(convert: Callable[[str], str], text: str) -> str:
+    """Case is changed character by character, so the length stays: where Python gives several, the simple mapping holds."""
+    simple = {"ß": "\u1e9e", "\u0130": "i"}
+    return "".join(new if len(new := convert(old)) == 1 else simple.get(old, old) for old in text)
+
+
 def _concat(*values: Value) -> str:
     return "".join(str(value) for value in values)
 
@@ -195,8 +201,8 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "ln": _ln,
     "exp": _exp,
     "power": _power,
-    "lower": lambda s: s.lower(),
-    "upper": lambda s: s.upper(),
+    "lower": lambda text: _each_character(str.lower, text),
+    "upper": lambda text: _each_character(str.upper, text),
     "length": len,
     "trim": lambda s: s.strip(" "),
     "substr": _substr,

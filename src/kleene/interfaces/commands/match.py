@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kleene.engine.matcher import Matcher
+    from kleene.plan.sequence import SequencePlan
 
 HELP = "find the matches of a query in files of events"
 DESCRIPTION = "Finds the matches of a query in Parquet, CSV or NDJSON files, and shows or writes them."
@@ -157,7 +158,7 @@ def _embedded(arguments: argparse.Namespace, name: str, text: str, paths: list[s
     schema, events = _events(paths, progress, needed)
     matcher = build_matcher(plan, schema, bad_rows=options.bad_rows)
     if arguments.unsorted:
-        events = _sorted(schema, events, arguments)
+        events = _sorted(schema, events, plan)
 
     return Found(matcher.output_schema, match_batches(matcher, events), matcher)
 
@@ -190,11 +191,12 @@ def _events(
     return schema, progress.counted(batch for reader in readers for batch in reader)
 
 
-def _sorted(schema: pa.Schema, events: Iterable[pa.RecordBatch], arguments: argparse.Namespace) -> Iterator[pa.RecordBatch]:
+def _sorted(schema: pa.Schema, events: Iterable[pa.RecordBatch], plan: SequencePlan) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    keys = [(name, "ascending") for name in (arguments.time, *arguments.order_by)]
-    yield from pa.Table.from_batches(events, schema).sort_by(keys).to_batches()
+    from kleene.runtime.arrow import in_stream_order
+
+    yield from in_stream_order(pa.Table.from_batches(events, schema), plan.bound.schema).to_batches()
 
 
 def _write(arguments: argparse.Namespace, format: str, found: Found, progress: Progress) -> None:
