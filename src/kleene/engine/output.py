@@ -42,7 +42,7 @@ class MatchWriter:
         time = self._events.field(self._time).type
         head = [
             pa.field("query", pa.string(), nullable=False),
-            pa.field("match_id", pa.string(), nullable=False),
+            pa.field("match_id", pa.int64(), nullable=False),
             pa.field("match_start", time, nullable=False),
             pa.field("match_end", time, nullable=False),
         ]
@@ -99,12 +99,10 @@ class MatchWriter:
         return self._names.slice(0, count)
 
     def _match_ids(self, hashes: EventHashes, sequences: Array) -> pa.Array:
-        count = sequences.shape[1]
-        text = np.empty(2 * count, np.dtype("<u8"))
+        ids = np.empty(sequences.shape[1], np.uint64)
         with np.errstate(over="ignore"):
-            match_ids(sequences, hashes.of(sequences), self._seed, text)
-        offsets = np.arange(0, 16 * count + 1, 16, dtype=np.int32)
-        return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text)])
+            match_ids(sequences, hashes.of(sequences), self._seed, ids)
+        return pa.array(ids.view(np.int64))
 
 
 def query_seed(plan: SequencePlan) -> int:

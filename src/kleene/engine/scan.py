@@ -51,6 +51,11 @@ class Scan:
         self._metrics = metrics
         self._quarantine = quarantine
         self._keep_irrelevant = keep_irrelevant
+        declared = bound.schema.types
+        self._names = sorted({name for event in components for name in event.types} | set(declared or ()))
+        """The types that matter; any other has the mask `_other`."""
+        self._masks = np.array([self._type_mask(name) for name in self._names], np.int64)
+        self._other = 0 if declared is None else UNDECLARED
         self._texts = self._text_table()
 
     def __call__(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
@@ -88,39 +93,45 @@ class Scan:
             return self._by_text(column)
         if not pa.types.is_dictionary(column.type):
             column = pc.dictionary_encode(column)
-        names = as_text(column.dictionary).to_pylist()
-        component_masks = np.array([*(self._type_mask(item) for item in names), UNDECLARED], np.int64)
+        component_masks = self._dictionary_masks(column.dictionary)
         indices = column.indices
         if indices.null_count:
-            indices = pc.fill_null(pc.cast(indices, pa.int64()), len(names))
+            indices = pc.fill_null(pc.cast(indices, pa.int64()), component_masks.size - 1)
         rows, masks = np.empty(batch.num_rows, np.int64), np.empty(batch.num_rows, np.int64)
         count = select_by_type(view(indices), component_masks, rows, masks)
         return rows[:count], masks[:count]
+
+    def _dictionary_masks(self, dictionary: pa.Array) -> Array:
+        """The mask of each distinct type; one entry more for NULL."""
+        names = as_text(dictionary)
+        masks = np.append(self._masks, self._other)  # what is not found is at the end
+        found = pc.fill_null(pc.index_in(names, value_set=pa.array(self._names, pa.string())), len(self._names))
+        by_type = masks.take(found.to_numpy(zero_copy_only=False))
+        if names.null_count:
+            by_type[names.is_null().to_numpy(zero_copy_only=False)] = UNDECLARED
+        return np.append(by_type, UNDECLARED)
 
     def _by_text(self, column: pa.Array) -> tuple[Array, Array]:
         offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
         data = column.buffers()[2]
         text = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
         rows, masks = np.empty(len(column), np.int64), np.empty(len(column), np.int64)
-        count = select_by_text(offsets, text, *self._texts, rows, masks)
+        count = select_by_text(offsets, text, *self._texts, self._masks, self._other, rows, masks)
         return rows[:count], masks[:count]
 
-    def _text_table(self) -> tuple[Array, Array, Array, Array, int]:
-        """The types that matter as `select_by_text` reads them, and the mask of all others."""
-        declared = self._bound.schema.types
-        names = sorted({name for event in self._components for name in event.types} | set(declared or ()))
-        encoded = [name.encode() for name in names]
-        slots = np.full(SLOTS + len(names), -1, np.int64)
+    def _text_table(self) -> tuple[Array, Array, Array]:
+        """The types that matter as `select_by_text` reads them: slots, offsets, text."""
+        encoded = [name.encode() for name in self._names]
+        slots = np.full(SLOTS + len(encoded), -1, np.int64)
         for index, text in enumerate(encoded):
             slot = text_slot(len(text), text[0] if text else 0, text[-1] if text else 0)
             slots[SLOTS + index], slots[slot] = slots[slot], index
         offsets = np.cumsum([0, *(len(text) for text in encoded)])
-        masks = np.array([self._type_mask(name) for name in names], np.int64)
-        return slots, offsets, np.frombuffer(b"".join(encoded), np.uint8), masks, 0 if declared is None else UNDECLARED
+        return slots, offsets, np.frombuffer(b"".join(encoded), np.uint8)
 
-    def _type_mask(self, event_type: str | None) -> int:
-        types = self._bound.schema.types
-        if event_type is None or (types is not None and event_type not in types):
+    def _type_mask(self, event_type: str) -> int:
+        declared = self._bound.schema.types
+        if declared is not None and event_type not in declared:
             return UNDECLARED
         return sum(1 << index for index, event in enumerate(self._components) if event_type in event.types)
 

@@ -101,7 +101,13 @@ class SequenceMatcher:
                     yield self._writer.write(run.events, run.hashes, kept)
         self._reported = watermark
         if watermark is not None:
-            working.forget(None if self._window is None else watermark - self._memory * self._window)
+            working.forget(self._horizon(watermark))
+
+    def _horizon(self, watermark: int) -> int | None:
+        """Events at or before this time can be forgotten; None if all may still matter."""
+        if len(self._variables) == 1 and not self._negatives:
+            return watermark - 1  # each event is a match by itself; simultaneous ones are still to be told apart
+        return None if self._window is None else watermark - self._memory * self._window
 
     def _select(self, run: _Run, sequences: Array) -> Array:
         if self._plan.selection is not None and sequences.shape[1]:
@@ -226,12 +232,12 @@ class _Run:
         common = (groups.order, groups.offsets, groups.ts, self._placed_rank, groups.masks, window)
         in_construction = plan.construction.window is not None
         columns = (block_filter, ints, floats, valid, constants, out)
-        active = np.empty(len(working) if plan.construction.algorithm == "runtime_stack" else 0, np.int64)
+        cells = np.empty((len(working), length) if plan.construction.algorithm == "runtime_stack" else (0, 0), np.int64)
         while True:
             state[kernels.COUNT] = 0
             if plan.construction.algorithm == "runtime_stack":
                 status = kernels.runtime_stack(
-                    *common, in_construction, emit_from, checks, tests, active, stack, stack_rip, low, selected, current,
+                    *common, in_construction, emit_from, checks, tests, cells, stack, stack_rip, low, selected, current,
                     stop, chosen, state, *columns,
                 )  # fmt: skip
             else:

@@ -78,6 +78,9 @@ def run_spark(plan: SequencePlan, frame: DataFrame, *, bad_rows: str) -> SparkRu
     # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
     output = build_matcher(plan, arrow_schema(events)).output_schema
+    if any(mark in name for name in plan.columns for mark in ".`"):
+        # mapInArrow looks its columns up by unquoted name; the engine gets their own names back.
+        events = events.toDF(*(f"c{number}" for number in range(len(plan.columns))))
     with worker_interpreter(frame):
         matches = events.mapInArrow(_match_partition(plan, matcher_policy), from_arrow_schema(output))
     return SparkRun(matches, bad_events(plan, frame))
@@ -91,8 +94,11 @@ def _match_partition(plan: SequencePlan, bad_rows: str) -> Callable[[Iterator[pa
 
         def all_batches() -> Iterator[pa.RecordBatch]:
             yield first
-            yield from batches
+            for batch in batches:
+                yield batch.rename_columns(names)
 
+        names = list(plan.columns)
+        first = first.rename_columns(names)
         matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
         yield from match_batches(matcher, all_batches())
 

@@ -49,25 +49,13 @@ def hash_strings(offsets: Array, data: Array, hashes: Array) -> None:
         hashes[row] = word
 
 
-@inlined
-def _hex_digits(value: Any) -> Any:
-    """Eight bytes of text for 32 bits: each nibble in a byte of its own, then as a digit, all at once."""
-    value = ((value & np.uint64(0xFFFF0000)) << np.uint64(16)) | (value & np.uint64(0xFFFF))
-    value = ((value << np.uint64(8)) | value) & np.uint64(0x00FF00FF00FF00FF)
-    value = ((value << np.uint64(4)) | value) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    letters = ((value + np.uint64(0x0606060606060606)) >> np.uint64(4)) & np.uint64(0x0101010101010101)
-    return value + np.uint64(0x3030303030303030) + letters * np.uint64(0x27)
-
-
 @kernel
 def match_ids(sequences: Array, hashes: Array, seed: Any, out: Array) -> None:
-    """Sixteen hexadecimal digits (two words) per match: a multilinear hash of its events' hashes, mixed."""
+    """One word per match: a multilinear hash of its events' hashes, mixed."""
     for match in range(sequences.shape[1]):
         value = seed
         factor = np.uint64(0x9E3779B97F4A7C15)
         for component in range(sequences.shape[0]):
             value += hashes[sequences[component, match]] * factor
             factor = factor * np.uint64(0xD6E8FEB86659FD93) | np.uint64(1)
-        value = _mix(value)
-        out[2 * match] = _hex_digits(value & np.uint64(0xFFFFFFFF))
-        out[2 * match + 1] = _hex_digits(value >> np.uint64(32))
+        out[match] = _mix(value)

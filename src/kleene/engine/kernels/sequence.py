@@ -260,7 +260,7 @@ def runtime_stack(
     emit_from: int,
     checks: Array,
     tests: Array,
-    active: Array,
+    cells: Array,
     stack: Array,
     stack_rip: Array,
     low: Array,
@@ -276,10 +276,12 @@ def runtime_stack(
     constants: Array,
     out: Array,
 ) -> int:
-    """The basic algorithm (section 3.2): one cell per event, searched backwards on every accepting event.
+    """The basic algorithm (section 3.2): a cell per event, searched backwards on every accepting event.
 
-    `active[position]` is the cell of an event: the set of transitions it fired. An accepting event walks the cells back to the
-    start of the window once, collects the instances of every state, and enumerates their paths. Cost: the window, per trigger.
+    The cell of an event has an instance of every active state. `cells[place, s]` is what an instance of the state after
+    component s came from: `2 * (1 + the cell before)`, plus 1 if the event itself made the transition; -1 if the state is
+    not active. An accepting event follows, state by state, the self-loops back to the start of the window once, collects the
+    events that made transitions, and enumerates their paths. Cost: the window, per state and trigger.
     """
     length = low.size
     last = length - 1
@@ -287,48 +289,44 @@ def runtime_stack(
     for segment in range(state[SEGMENT], offsets.size - 1):
         begin = offsets[segment]
         end = offsets[segment + 1]
-        reached = 0
-        start = begin
-        if resumed:
-            start = state[POSITION]
-            for position in range(begin, start):
-                reached |= active[position]
-        for position in range(start, end):
-            now = ts[position]
+        depth = end - begin
+        for position in range(state[POSITION] if resumed else begin, end):
+            rip = -1
             if not resumed:
-                # A transition fires from a state that an earlier cell activated; state 0 is active everywhere.
-                fired = mask[position] & ((reached << 1) | 1) & ((1 << length) - 1)
-                active[position] = fired
-                if (fired >> last) & 1 == 0 or order[position] < emit_from:
-                    reached |= fired
+                now = ts[position]
+                for component in range(length):
+                    active = position > begin and cells[position - 1, component] >= 0
+                    # A transition starts from the state before, active in the cell before; the first state always is.
+                    fired = (mask[position] >> component) & 1 == 1
+                    if component > 0:
+                        fired = fired and position > begin and cells[position - 1, component - 1] >= 0
+                    cells[position, component] = 2 * position + fired if active or fired else -1
+                accepted = cells[position, last] >= 0 and cells[position, last] & 1 == 1
+                if not accepted or order[position] < emit_from:
                     continue
                 chosen[last] = position
                 for level in range(last):
-                    low[level] = end - begin
-                # Instances are collected backwards, so each stack fills from its far end towards `low`.
-                cell = position - 1
-                while cell >= begin:
-                    if window_in_construction and now - ts[cell] >= window:
-                        break
-                    state[VISITS] += length
-                    for level in range(last):
-                        if (active[cell] >> level) & 1:
+                    low[level] = depth
+                    # Instances are collected backwards, so each stack fills from its far end towards `low`.
+                    cell = position - 1
+                    while cell >= begin and cells[cell, level] >= 0:
+                        if window_in_construction and now - ts[cell] >= window:
+                            break
+                        state[VISITS] += 1
+                        if cells[cell, level] & 1:
                             low[level] -= 1
                             stack[level, low[level]] = cell
-                    cell -= 1
+                        cell = (cells[cell, level] >> 1) - 1
                 for level in range(1, last):
-                    rip = low[level - 1]
-                    for index in range(low[level], end - begin):
-                        while rip < end - begin and rank[stack[level - 1, rip]] < rank[stack[level, index]]:
-                            rip += 1
-                        stack_rip[level, index] = rip
-                rip = end - begin
+                    below = low[level - 1]
+                    for index in range(low[level], depth):
+                        while below < depth and rank[stack[level - 1, below]] < rank[stack[level, index]]:
+                            below += 1
+                        stack_rip[level, index] = below
+                rip = depth
                 while rip > low[last - 1] and rank[stack[last - 1, rip - 1]] >= rank[position]:
                     rip -= 1
-            else:
-                rip = -1
-                resumed = False
-            reached |= active[position]
+            resumed = False
             full = _construct(
                 rip, checks, tests, stack, stack_rip, low, selected, current, stop, chosen, state,
                 block_filter, ints, floats, valid, constants, out,

@@ -1,0 +1,158 @@
+"""Measures contenders that do the same work: interleaved, repeated, wall and CPU, and only if their match counts are equal.
+
+A time alone says little on a shared machine, so what is reported is a ratio to a named baseline measured in the same rounds.
+Contenders take turns within a round and the order rotates from round to round, so a slow spell of the machine hits all of them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+Clock = Callable[[], float]
+
+CLOCKS = ("cpu", "wall")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one execution found, and the work it counted."""
+
+    matches: int | None
+    """None where nothing is matched (a job with matching left out)."""
+    work: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A named way to do the work."""
+
+    name: str
+    run: Callable[[], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One contender at one point: seconds of every round, and the work of one execution."""
+
+    name: str
+    events: int
+    matches: int | None
+    wall: tuple[float, ...]
+    cpu: tuple[float, ...]
+    work: Mapping[str, int]
+
+    def seconds(self, clock: str) -> float:
+        """The median over the rounds."""
+        return statistics.median(self.cpu if clock == "cpu" else self.wall)
+
+    def throughput(self, clock: str) -> float:
+        """Events per second."""
+        return self.events / max(self.seconds(clock), 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """All contenders at one setting of the parameters."""
+
+    parameters: Mapping[str, float | str]
+    baseline: str
+    measurements: tuple[Measurement, ...]
+
+    def __getitem__(self, name: str) -> Measurement:
+        return next(item for item in self.measurements if item.name == name)
+
+    def ratio(self, name: str, clock: str) -> float:
+        """How many times the baseline's throughput a contender has: above 1 is faster."""
+        return self[name].throughput(clock) / self[self.baseline].throughput(clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A series of points along one parameter."""
+
+    name: str
+    title: str
+    axis: str
+    """The parameter that varies."""
+    headline: str
+    """What the paper (or the target) says."""
+    clock: str
+    """The clock its ratios use: "cpu" or "wall"."""
+    points: tuple[Point, ...]
+    series: str | None = None
+    """A second parameter, where points form several lines."""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.clock in CLOCKS
+
+
+class Disagreement(AssertionError):  # noqa: N818 -- not a user's error: a wrong answer has no speed
+    """Contenders found different numbers of matches."""
+
+
+def measure(
+    contenders: Sequence[Contender],
+    *,
+    events: int,
+    parameters: Mapping[str, float | str],
+    baseline: str,
+    repeats: int,
+    cpu: Clock = time.process_time,
+    warm_up: int = 1,
+) -> Point:
+    """Runs all contenders `warm_up` times, compares their counts, then times `repeats` rounds of all of them.
+
+    >>> two = [Contender("a", lambda: Outcome(3)), Contender("b", lambda: Outcome(3))]
+    >>> point = measure(two, events=10, parameters={"L": 3}, baseline="a", repeats=2)
+    >>> point.ratio("a", "wall"), len(point["b"].wall)
+    (1.0, 2)
+    """
+    assert baseline in {contender.name for contender in contenders}
+    outcomes = [{contender.name: contender.run() for contender in contenders} for _ in range(warm_up)][-1]
+    if len({found.matches for found in outcomes.values()} - {None}) > 1:
+        raise Disagreement(f"at {dict(parameters)}: { ({name: found.matches for name, found in outcomes.items()}) }")
+    wall: dict[str, list[float]] = {name: [] for name in outcomes}
+    used: dict[str, list[float]] = {name: [] for name in outcomes}
+    for turn in range(repeats):
+        first = turn % len(contenders)
+        for contender in (*contenders[first:], *contenders[:first]):
+            wall_before, cpu_before = time.perf_counter(), cpu()
+            contender.run()
+            wall[contender.name].append(time.perf_counter() - wall_before)
+            used[contender.name].append(cpu() - cpu_before)
+    measurements = tuple(
+        Measurement(name, events, found.matches, tuple(wall[name]), tuple(used[name]), dict(found.work))
+        for name, found in outcomes.items()
+    )
+    return Point(dict(parameters), baseline, measurements)
+
+
+def to_json(experiment: Experiment) -> dict[str, Any]:
+    """An experiment as JSON, with the medians and ratios spelled out."""
+    document = asdict(experiment)
+    for point, written in zip(experiment.points, document["points"], strict=True):
+        written["ratios"] = {
+            clock: {item.name: point.ratio(item.name, clock) for item in point.measurements} for clock in CLOCKS
+        }
+    return document
+
+
+def from_json(document: Mapping[str, Any]) -> Experiment:
+    """The experiment that `to_json` wrote."""
+    points = tuple(
+        Point(
+            point["parameters"],
+            point["baseline"],
+            tuple(
+                Measurement(**{**item, "wall": tuple(item["wall"]), "cpu": tuple(item["cpu"])})
+                for item in point["measurements"]
+            ),
+        )
+        for point in document["points"]
+    )
+    return Experiment(**{**document, "points": points, "notes": tuple(document["notes"])})
