@@ -1,28 +1,60 @@
-"""Every case file on every route that it is for; and a test of this test: a broken match must be seen."""
+"""Every case file on every route that it is for; and a test of this test: a broken match must be seen.
+
+Routes are registered in `conftest.py`. A case marked `routes oracle` is beyond the engine for now: a test asserts that the
+engine says so, and that no other case is refused.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
-from kleene.common.errors import DataError
+from kleene.common.errors import DataError, PlanningError
+from kleene.plan.options import CHOICES
 from kleene.testing.case_routes import Outcome, differences, routes, run, verify
 from kleene.testing.cases import Case, CaseError, Expected, load_all, parse_cases
 
 CASES = Path(__file__).parent / "cases"
 ALL = load_all(CASES)
-RUNS = [(case, route) for case in ALL for route in routes if case.runs_on(route)]
+UNSUPPORTED = [case for case in ALL if case.routes == ("oracle",)]
 
 
 def _name(case: Case, route: str) -> str:
     return f"{case.path.relative_to(CASES).with_suffix('')}:{case.line}-{route}"
 
 
-@pytest.mark.parametrize(("case", "route"), RUNS, ids=[_name(case, route) for case, route in RUNS])
+def _runs() -> Iterator[ParameterSet]:
+    for route in routes:  # cases of one route together: a Spark session starts once
+        marks = [pytest.mark.spark] if route.startswith("spark") else []
+        for case in ALL:
+            if case.runs_on(route):
+                yield pytest.param(case, route, id=_name(case, route), marks=marks)
+
+
+@pytest.mark.parametrize(("case", "route"), list(_runs()))
 def test_case(case: Case, route: str) -> None:
     verify(case, route)
+
+
+@pytest.mark.parametrize("case", UNSUPPORTED, ids=lambda case: _name(case, "embedded"))
+def test_what_is_not_supported_yet_is_refused_never_misread(case: Case) -> None:
+    for route in ("embedded", "embedded-basic", "embedded-batches-1"):
+        refused = run(case, routes[route]).error
+        assert isinstance(refused, PlanningError), f"{case.where}: answered, or refused as {refused!r}"
+        assert str(refused).startswith("not supported yet: ")
+
+
+def test_every_plan_option_has_a_route() -> None:
+    named = {f"embedded-{name}-{value}" for name, values in CHOICES.items() for value in values[1:]}
+    assert named <= set(routes)
+    assert {"embedded", "embedded-basic", "embedded-paper", "embedded-batches-1", "embedded-random-splits", "spark"} <= set(
+        routes
+    )
+    assert len(ALL) - len(UNSUPPORTED) > 60
 
 
 def _one(text: str) -> Case:

@@ -105,10 +105,8 @@ def returning_rows(frame: Any, matches: Any, per_row: float) -> Any:
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         block = 1 << 17
         numbers = pa.array(range(block), pa.int64())
-        ids = pa.array([f"{i:016x}" for i in range(block)])
-        names = pa.array(["query"] * block)
-        columns = {"query": names, "match_id": ids}
-        columns |= dict.fromkeys(("match_start", "match_end", "t1", "t2", "t3"), numbers)
+        columns = {"query": pa.array(["query"] * block)}
+        columns |= dict.fromkeys(("match_id", "match_start", "match_end", "t1", "t2", "t3"), numbers)
         constant = pa.RecordBatch.from_pydict(columns)
         due = 0.0
         for batch in batches:

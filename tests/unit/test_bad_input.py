@@ -1,4 +1,5 @@
-"""Input as it really comes: wrong names, wrong kinds, NULLs, odd types, broken files. Each a clear error or a documented result.
+"""Input as it really comes: wrong names, wrong kinds, NULLs, odd types, broken files. Each is a clear error or a documented
+result.
 
 A clear error is one of ours (`KleeneError`), and says what was found, where, and what to do.
 """
@@ -50,7 +51,7 @@ def fails(error: type[Exception], *fragments: str) -> Any:
             self.raised = pytest.raises(error)
             self.found = self.raised.__enter__()
 
-        def __exit__(self, *details: Any) -> bool:
+        def __exit__(self, *details: object) -> bool:
             suppressed = self.raised.__exit__(*details)
             for fragment in fragments:
                 assert fragment in str(self.found.value), f"'{fragment}' is not in: {self.found.value}"
@@ -799,7 +800,7 @@ def test_tab_separated_files(tmp_path: Path) -> None:
 
 @every_plan
 def test_a_bare_boolean_that_a_type_lacks_holds(plan: Any) -> None:
-    """A predicate that reads an attribute which the event's type lacks holds (SASE section 2.2.2): a bare attribute is one too."""
+    """A predicate that reads an attribute which the event's type lacks holds (SASE section 2.2.2): a bare one too."""
     events = table(ts=[1, 2, 3], type=["A", "B", "C"], f=[False, False, None], g=[True, True, True])
     options = {"schema": {"A": ["f", "g"], "B": ["g"], "C": ["g"]}, "plan": plan}
     query = "PATTERN SEQ(ANY(A, B) a, C c) WHERE"

@@ -70,18 +70,20 @@ SCHEMA = pa.schema(
     ]
 )
 EXPRESSIONS = """
-    i + j|i - j|i * j|i / j|i % j|-i|i + f|f - i|f * g|f / g|f % g|g % 3|j % 2.5|i / 0|j / 2
-    abs(i)|abs(f)|abs(d)|floor(f)|ceil(f)|floor(i)|sqrt(f)|sqrt(i)|ln(f)|ln(j)|exp(f)|exp(g)|power(f, 2)|power(j, -1)|power(f, 0.5)
-    lower(s)|upper(s)|length(s)|trim(r)|substr(s, 2)|substr(s, 2, 3)|substr(s, 0, 2)|substr(s, -1, 3)|substr(s, 9)|concat(s, '-', r)
-    coalesce(i, j)|coalesce(s, r, 'none')|coalesce(NULL, f)|coalesce(f, 1)|least(i, j)|greatest(f, g)|least(f, g, 1)|least(s, r)
-    greatest(t, u)|least(t, u)|least(i, NULL)|upper(NULL)|abs(NULL)|i + NULL|year(t)|month(t)|day(t)|hour(t)|minute(t)|second(t)
-    t - u|t + d|t - d|t + 5 minutes|d * 2|d * 1.5|2.5 * d|d / 2|d / 3|d / 2 seconds|d + d|d - 1 second|-d
+    i + j|i - j|i * j|i / j|i % j|-i|i + f|f - i|f * g|f / g|f % g|g % 3|j % 2.5|i / 0|j / 2|abs(i)|abs(f)|abs(d)
+    floor(f)|ceil(f)|floor(i)|sqrt(f)|sqrt(i)|ln(f)|ln(j)|exp(f)|exp(g)|power(f, 2)|power(j, -1)|power(f, 0.5)|lower(s)
+    upper(s)|length(s)|trim(r)|substr(s, 2)|substr(s, 2, 3)|substr(s, 0, 2)|substr(s, -1, 3)|substr(s, 9)
+    concat(s, '-', r)|coalesce(i, j)|coalesce(s, r, 'none')|coalesce(NULL, f)|coalesce(f, 1)|least(i, j)|greatest(f, g)
+    least(f, g, 1)|least(s, r)|greatest(t, u)|least(t, u)|least(i, NULL)|upper(NULL)|abs(NULL)|i + NULL|year(t)|month(t)
+    day(t)|hour(t)|minute(t)|second(t)|t - u|t + d|t - d|t + 5 minutes|d * 2|d * 1.5|2.5 * d|d / 2|d / 3|d / 2 seconds
+    d + d|d - 1 second|-d
 """.replace("\n", "|")
 CONDITIONS = """
-    i = j|i < f|f = f|f != f|f >= g|g = 0|i > 9007199254740992|i = 9007199254740992.0|s = 'Straße'|s < r|s >= ''|r LIKE 'a\\%%'|r LIKE '_\\_y'
-    r LIKE '%'|s LIKE 'Stra_e'|s LIKE NULL|i IN (7, 8)|i IN (7, NULL)|NOT i IN (7, NULL)|NOT i IN (1, 2, 3, 4)|f IN (2.5, 1)|i BETWEEN -7 AND 7
-    j BETWEEN i AND f|s IS NULL|NOT s IS NULL|i IS NULL OR j > 1|NOT (i > 0 AND f > 0)|i > 0 OR NULL|t = u|t < '2024-03-01'|t >= TIMESTAMP '2024-02-29'
-    t - u < 1 second|d > 1 second|d * 2 > 5 seconds|d / 2 = 1.5 seconds|length(s) = 6|upper(r) = 'Q'|i % 2 = 1|f / g < 1|sqrt(f) > 1|NULL = 1
+    i = j|i < f|f = f|f != f|f >= g|g = 0|i > 9007199254740992|i = 9007199254740992.0|s = 'Straße'|s < r|s >= ''
+    r LIKE 'a\\%%'|r LIKE '_\\_y'|r LIKE '%'|s LIKE 'Stra_e'|s LIKE NULL|i IN (7, 8)|i IN (7, NULL)|NOT i IN (7, NULL)
+    NOT i IN (1, 2, 3, 4)|f IN (2.5, 1)|i BETWEEN -7 AND 7|j BETWEEN i AND f|s IS NULL|NOT s IS NULL|i IS NULL OR j > 1
+    NOT (i > 0 AND f > 0)|i > 0 OR NULL|t = u|t < '2024-03-01'|t >= TIMESTAMP '2024-02-29'|t - u < 1 second|d > 1 second
+    d * 2 > 5 seconds|d / 2 = 1.5 seconds|length(s) = 6|upper(r) = 'Q'|i % 2 = 1|f / g < 1|sqrt(f) > 1|NULL = 1
 """.replace("\n", "|")
 
 
@@ -129,10 +131,11 @@ def test_conditions_on_one_event(condition: str, plan: str):
 
 
 BETWEEN_EVENTS = """
-    a.i + b.j > 3|a.i * 2 < b.i|a.f < b.f|a.f != b.g|a.s < b.s|a.s = b.r OR a.j < b.j|a.t <= b.t|a.t - b.u <= 0 seconds|a.i % b.j = 1|a.i / b.j > 0.5
-    NOT (a.i > b.j)|a.i IN (b.i, b.j, 7)|a.j BETWEEN b.j AND b.i|(a.s LIKE 'S%' OR a.j < b.j) AND b.j > 0|a.d * 2 > b.d|a.d / b.d > 0.5|-a.j < b.j
-    length(a.s) > b.j|upper(a.r) != b.s|a.i IS NULL OR a.i < b.i|a.f + b.f > 0|concat(a.s, b.s) LIKE '%S%'|least(a.i, b.i) > 0|a.d - b.d < 2 seconds
-    a.s = 'Straße' OR a.s < b.s|b.s >= 'M' AND a.r <= b.r|a.i = b.f|a.g = b.j
+    a.i + b.j > 3|a.i * 2 < b.i|a.f < b.f|a.f != b.g|a.s < b.s|a.s = b.r OR a.j < b.j|a.t <= b.t|a.t - b.u <= 0 seconds
+    a.i % b.j = 1|a.i / b.j > 0.5|NOT (a.i > b.j)|a.i IN (b.i, b.j, 7)|a.j BETWEEN b.j AND b.i
+    (a.s LIKE 'S%' OR a.j < b.j) AND b.j > 0|a.d * 2 > b.d|a.d / b.d > 0.5|-a.j < b.j|length(a.s) > b.j
+    upper(a.r) != b.s|a.i IS NULL OR a.i < b.i|a.f + b.f > 0|concat(a.s, b.s) LIKE '%S%'|least(a.i, b.i) > 0
+    a.d - b.d < 2 seconds|a.s = 'Straße' OR a.s < b.s|b.s >= 'M' AND a.r <= b.r|a.i = b.f|a.g = b.j
 """.replace("\n", "|")
 
 

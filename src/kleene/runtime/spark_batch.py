@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -38,7 +39,6 @@ from kleene.common.errors import PlanningError
 from kleene.common.schema import EventSchema
 from kleene.engine.build import build_matcher
 from kleene.pattern import predicates as p
-from kleene.pattern.operators import Event
 from kleene.plan.keys import key_attributes
 from kleene.plan.sequence import SequencePlan
 from kleene.runtime.arrow import match_batches
@@ -73,34 +73,67 @@ def run_spark(plan: SequencePlan, frame: DataFrame, *, bad_rows: str) -> SparkRu
     condition = relevant_rows(plan, events)
     if condition is not None:
         events = events.where(condition)
+    types = type_codes(plan, frame)
+    if types is not None:
+        events = _with_type_codes(plan, events, types)
     events = events.repartition(*(events[_quoted(name)] for name in plan.keys)) if plan.keys else events.repartition(1)
     events = events.sortWithinPartitions(*(_quoted(name) for name in (schema.time, *schema.order_by)))
     # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
-    output = build_matcher(plan, arrow_schema(events)).output_schema
+    output = build_matcher(plan, arrow_schema(frame)).output_schema
     if any(mark in name for name in plan.columns for mark in ".`"):
         # mapInArrow looks its columns up by unquoted name; the engine gets their own names back.
         events = events.toDF(*(f"c{number}" for number in range(len(plan.columns))))
     with worker_interpreter(frame):
-        matches = events.mapInArrow(_match_partition(plan, matcher_policy), from_arrow_schema(output))
+        matches = events.mapInArrow(_match_partition(plan, matcher_policy, types), from_arrow_schema(output))
     return SparkRun(matches, bad_events(plan, frame))
 
 
-def _match_partition(plan: SequencePlan, bad_rows: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def type_codes(plan: SequencePlan, frame: DataFrame) -> tuple[str, ...] | None:
+    """The types that travel as numbers, each its place here, or None if they travel as they are.
+
+    Text is the most expensive thing to shuffle and to hand to Python. Where the query returns columns of its own, the type is
+    only tested; and without a declared schema no other types can reach the engine.
+    """
+    schema = plan.bound.schema
+    if schema.type is None or schema.types is not None or not plan.transformation.columns:
+        return None
+    read = {node.name for _, item in plan.transformation.columns for node in p.walk(item) if isinstance(node, p.Attribute)}
+    key = schema.type in (*read, *plan.keys, *schema.order_by)
+    if key or plan.construction.algorithm == "runtime_stack" or frame.schema[schema.type].dataType != StringType():
+        return None
+    return tuple(sorted({name for event in plan.bound.components for name in event.types}))
+
+
+def _with_type_codes(plan: SequencePlan, events: DataFrame, types: tuple[str, ...]) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    name = plan.bound.schema.type
+    assert name is not None
+    column = events[_quoted(name)]
+    code: Any = f
+    for number, event_type in enumerate(types):
+        code = code.when(column == event_type, f.lit(number))
+    return events.select(*(code.cast("short").alias(name) if item == name else events[_quoted(item)] for item in plan.columns))
+
+
+def _match_partition(
+    plan: SequencePlan, bad_rows: str, types: tuple[str, ...] | None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def restored(batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the events' own column names and types."""
+        arrays = list(batch.columns)
+        if types is not None:
+            place = plan.columns.index(str(plan.bound.schema.type))
+            arrays[place] = pa.DictionaryArray.from_arrays(arrays[place], pa.array(types, pa.string()))
+        return pa.RecordBatch.from_arrays(arrays, list(plan.columns))
+
     def match(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first = next(batches, None)
-        if first is None:
-            return
-
-        def all_batches() -> Iterator[pa.RecordBatch]:
-            yield first
-            for batch in batches:
-                yield batch.rename_columns(names)
-
-        names = list(plan.columns)
-        first = first.rename_columns(names)
-        matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
-        yield from match_batches(matcher, all_batches())
+        if first is not None:
+            first = restored(first)
+            matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
+            yield from match_batches(matcher, chain([first], map(restored, batches)))
 
     return match
 
@@ -128,25 +161,30 @@ def worker_interpreter(frame: DataFrame) -> Iterator[None]:
 
 def relevant_rows(plan: SequencePlan, frame: DataFrame) -> Column | None:
     """The rows that some component can bind, and all bad rows; None when every row must travel."""
-    schema = plan.bound.schema
+    if plan.construction.algorithm == "runtime_stack":
+        return None
     negatives = plan.negation.components if plan.negation else ()
     parts = [*zip(plan.scan.components, plan.scan.predicates, strict=True)]
     parts += [(item.event, item.scan_predicates) for item in negatives]
-    if plan.construction.algorithm == "runtime_stack":
-        return None
-    conditions = [_component_rows(plan, frame, event, predicates) for event, predicates in parts]
-    if any(condition is None for condition in conditions):
-        return None
-    wanted = _any([condition for condition in conditions if condition is not None])
-    bad = bad_row_conditions(plan, frame)
-    return _any([wanted, *(condition for condition, _ in bad)]) if schema.type or bad else wanted
-
-
-def _component_rows(plan: SequencePlan, frame: DataFrame, event: Event, predicates: tuple[p.Expression, ...]) -> Column | None:
-    pushed = [condition for item in predicates if (condition := push_down(item, plan, frame)) is not None]
-    if plan.bound.schema.type is not None:
-        pushed.insert(0, _of_types(plan.bound.schema, frame, event.types))
-    return reduce(lambda left, right: left & right, pushed) if pushed else None
+    typed = plan.bound.schema.type is not None
+    whole: set[str] = set()
+    """Types of which every row travels."""
+    conditions: list[Column] = []
+    for event, predicates in parts:
+        pushed = [condition for item in predicates if (condition := push_down(item, plan, frame)) is not None]
+        if not pushed:
+            if not typed:
+                return None
+            whole.update(event.types)
+            continue
+        of_event = [_of_types(plan.bound.schema, frame, event.types)] if typed else []
+        conditions.append(reduce(lambda left, right: left & right, [*of_event, *pushed]))
+    bad = [condition for condition, _ in bad_row_conditions(plan, frame)]
+    if not conditions:
+        bad = bad[:1]  # of the types that travel whole, bad rows do too: only rows without a good type are left
+    if whole:
+        conditions.insert(0, _of_types(plan.bound.schema, frame, tuple(sorted(whole))))
+    return _any([*conditions, *bad])
 
 
 def _of_types(schema: EventSchema, frame: DataFrame, types: tuple[str, ...]) -> Column:

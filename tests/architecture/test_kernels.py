@@ -1,0 +1,180 @@
+"""Every kernel gives the same arrays compiled and as the plain Python it was written in.
+
+The arrays are those of real runs: each kernel is wrapped, random pairs are matched, and every call is replayed with its plain
+twin on copies of its arguments as they were. So the layout of stacks, groups and indexes is never made up here. The twins come
+from a second import of the kernels under `KLEENE_KERNELS=python`.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+import pkgutil
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kleene.engine.kernels as package
+from kleene.engine import filters
+from kleene.testing.strategies import examples
+from support import sase_pairs
+
+MODULES = [importlib.import_module(f"kleene.engine.kernels.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
+KERNELS = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": (module, name)
+    for module in MODULES
+    for name, item in vars(module).items()
+    if hasattr(item, "py_func") and item.py_func.__module__ == module.__name__ and not name.startswith("_")
+}
+
+
+def plain_modules() -> dict[str, Any]:
+    """The kernel modules as plain Python, by their short names; the compiled ones stay what everyone else sees."""
+    names = [name for name in sys.modules if name.startswith(package.__name__)]
+    compiled = {name: sys.modules.pop(name) for name in names}
+    before = os.environ.get("KLEENE_KERNELS")
+    os.environ["KLEENE_KERNELS"] = "python"
+    try:
+        return {module.__name__.rpartition(".")[2]: importlib.import_module(module.__name__) for module in MODULES}
+    finally:
+        del os.environ["KLEENE_KERNELS"]
+        if before is not None:
+            os.environ["KLEENE_KERNELS"] = before
+        sys.modules.update(compiled)
+        sys.modules["kleene.engine"].kernels = package  # type: ignore[attr-defined]
+
+
+def uncompiled(argument: Any) -> Any:
+    """The argument as plain Python takes it: a block filter as the function it was compiled from."""
+    return getattr(argument, "_pyfunc", argument)
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return callable(one) or one == other
+
+
+def twin(kernel: Any, plain_kernel: Any, name: str, seen: Counter[str]) -> Callable[..., Any]:
+    """A kernel that also runs as plain Python, and compares results and everything written into its arguments."""
+
+    def run(*arguments: Any) -> Any:
+        theirs = [uncompiled(copy.deepcopy(item) if isinstance(item, np.ndarray) else item) for item in arguments]
+        result = kernel(*arguments)
+        with np.errstate(over="ignore"):
+            expected = plain_kernel(*theirs)
+        assert same(result, expected), f"{name} returns {result}, as Python {expected}"
+        for position, (mine, plain) in enumerate(zip(arguments, theirs, strict=True)):
+            written = _written(name, mine, result)
+            assert same(mine[written], plain[written]) if written is not None else same(mine, plain), (
+                f"{name}: argument {position}"
+            )
+        seen[name] += 1
+        return result
+
+    return run
+
+
+def _written(name: str, argument: Any, result: Any) -> slice | None:
+    """Selections write past their end on purpose (branch-free): only what they report counts."""
+    if name == "rows.select_by_type" and isinstance(argument, np.ndarray):
+        return slice(0, result) if isinstance(result, int) else None
+    return None
+
+
+@pytest.mark.skipif(not package.COMPILED, reason="nothing is compiled")
+def test_every_kernel_has_a_plain_twin_that_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+    plain = plain_modules()
+    for name, (module, attribute) in KERNELS.items():
+        original = getattr(module, attribute)
+        twin_of = getattr(plain[name.partition(".")[0]], attribute)
+        assert not hasattr(twin_of, "py_func"), "the twin is compiled too"
+        wrapped = twin(original, twin_of, name, seen)
+        for user in _users(original):
+            monkeypatch.setattr(user, attribute, wrapped)
+    rng = Random(4)
+    number = 0
+    for number, pair in enumerate(examples(31, 60)):
+        found = sase_pairs.check(pair, [sase_pairs.default_setting(rng), sase_pairs.random_setting(rng)], rng)
+        assert not found, (number, found)
+    assert number == 59
+    missing = set(KERNELS) - set(seen)
+    assert not missing - RARE, f"never run: {missing}"
+
+
+RARE = {"rows.dense_codes"}
+"""Keys of a wide range only: has a test of its own."""
+
+
+def _users(kernel: Any) -> list[Any]:
+    """Every engine module that holds the kernel under its own name."""
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name.startswith("kleene.engine") and any(item is kernel for item in vars(module).values())
+    ]
+
+
+@pytest.mark.skipif(not package.COMPILED, reason="nothing is compiled")
+def test_dense_codes_compiled_and_plain() -> None:
+    rows = importlib.import_module("kleene.engine.kernels.rows")
+    rng = np.random.default_rng(1)
+    for size, span in ((0, 1), (1, 1), (50, 10), (500, 1 << 62)):
+        keys = rng.integers(-span, span, size)
+        results = []
+        for function in (rows.dense_codes, rows.dense_codes.py_func):
+            table, codes = np.full(1 << max(1, int(2 * size).bit_length()), -1, np.int64), np.empty(size, np.int64)
+            with np.errstate(over="ignore"):
+                results.append((function(keys, table, codes), codes))
+        assert same(results[0], results[1])
+        assert results[0][0] == len(set(keys.tolist()))
+
+
+@pytest.mark.skipif(not package.COMPILED, reason="nothing is compiled")
+def test_a_compiled_block_filter_keeps_what_the_plain_one_keeps() -> None:
+    rng = np.random.default_rng(2)
+    checked = 0
+    for number, pair in enumerate(examples(12, 60)):
+        bound = pair.bound()
+        plan = sase_pairs.make_plan(bound)
+        program = filters.build_filter(bound, [event.variable for event in plan.scan.components], plan.construction.predicates)
+        if program is None:
+            continue
+        rows = 40
+        ints, floats = rng.integers(-3, 9, (len(program.ints), rows)), rng.integers(-3, 9, (len(program.floats), rows)) / 2
+        valid = (rng.random((len(program.ints) + len(program.floats), rows)) < 0.9).astype(np.uint8)
+        constants = np.zeros(len(program.constants) + 1, np.int64)
+        length = len(plan.scan.components)
+        stack, chosen = np.tile(np.arange(rows), (length, 1)), rng.integers(0, rows, length)
+        for level in range(length - 1):
+            kept = []
+            for function in (partial(_call, program.block_filter), uncompiled(program.block_filter)):
+                selected = np.tile(np.arange(rows), (length, 1))
+                count = function(level, chosen, stack, selected, rows, ints, floats, valid, constants)
+                kept.append(selected[level, :count].tolist())
+            assert kept[0] == kept[1], (number, level)
+            checked += 1
+    assert checked > 20
+
+
+def _call(block_filter: Any, *arguments: Any) -> int:
+    """Calls a compiled filter from compiled code, as kernels do."""
+    import numba
+
+    global _CALLER
+    if _CALLER is None:
+        _CALLER = numba.njit(lambda f, a, b, c, d, e, g, h, i, j: f(a, b, c, d, e, g, h, i, j))
+    return int(_CALLER(block_filter, *arguments))
+
+
+_CALLER: Any = None

@@ -1,0 +1,27 @@
+"""Routes for case files, and the Spark session."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `support`, in this process and under xdist
+
+from kleene.testing.case_routes import routes
+from support import engine_routes
+from support import spark as spark_support
+
+routes.update(engine_routes.embedded_routes())
+routes["spark"] = engine_routes.spark_route(spark_support.classic_session)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One classic session per pytest process."""
+    yield spark_support.classic_session()
+    spark_support.classic_session().stop()
+    spark_support.classic_session.cache_clear()

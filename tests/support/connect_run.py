@@ -1,0 +1,51 @@
+"""Run as a script: all case files and `spark_queries` on a Spark Connect session of its own; prints what differs as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from kleene.testing.case_routes import differences, run
+from kleene.testing.cases import load_all
+from support import engine_routes, spark, spark_queries
+
+CASES = Path(__file__).parents[1] / "cases"
+
+
+def main() -> int:
+    session = spark.connect_session()
+    route = engine_routes.spark_route(lambda: session)
+    found: dict[str, Any] = {"session": type(session).__module__}
+
+    def note(name: str, check: Callable[[], list[str]]) -> None:
+        try:
+            found[name] = check()
+        except Exception:  # noqa: BLE001 - reported, so that the other checks still run
+            found[name] = [traceback.format_exc()]
+
+    for case in load_all(CASES):
+        if case.runs_on("spark"):
+            note(f"{case.path.name}:{case.line}", lambda case=case: differences(case, run(case, route)))  # type: ignore[misc]
+    table = spark_queries.events()
+    frame = spark.frame_of(session, table)
+
+    def compared(name: str) -> list[str]:
+        wanted, given = spark_queries.embedded(name, table), spark_queries.on_spark(name, frame)
+        return [] if wanted == given else [f"{len(wanted)} matches embedded, {len(given)} on Connect, or other contents"]
+
+    for name in spark_queries.QUERIES:
+        note(name, lambda name=name: compared(name))  # type: ignore[misc]
+    json.dump(found, sys.stdout)
+    sys.stdout.flush()
+    session.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""Engine routes for case files: every plan preset and option, cuts of the stream, and Spark.
+
+A route answers with match labels (the `event` column of the structs), RETURN rows and the plan's text. With RETURN the labels
+come from a second run of the query without it.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+import kleene
+from kleene.interfaces.api import Query, make_options
+from kleene.plan.options import CHOICES, PRESETS, SequenceOptions
+from kleene.runtime.arrow import in_stream_order
+from kleene.testing.case_routes import Outcome, Route
+from kleene.testing.cases import Case, Labels, Row
+from support.spark import frame_of
+
+Answer = Callable[[Query, Case], list[Row]]
+
+
+def given_options(case: Case) -> dict[str, Any]:
+    """A case's options as keyword arguments of `Query.match`."""
+    options = case.options
+    return {
+        "time": options.time,
+        "type": options.type,
+        "order_by": options.order_by,
+        "partition_by": options.partition_by,
+        "ties": options.ties,
+        "params": dict(options.params),
+        "schema": None if options.schema is None else {name: sorted(attributes) for name, attributes in options.schema.items()},
+    }
+
+
+def outcome(case: Case, answer: Answer, plan: Any = None) -> Outcome:
+    """The outcome of a case, given how to answer a query."""
+    query = kleene.query(case.query_text)
+    text = str(query.explain(case.table().schema, **given_options(case), plan=plan))
+    rows = answer(query, case)
+    if not query.logical.returns:
+        return Outcome(matches=[_labels(row) for row in rows], plan=text)
+    bare = Query(replace(query.logical, returns=(), into=None))
+    names = [item.alias for item in query.logical.returns]
+    return Outcome(
+        matches=[_labels(row) for row in answer(bare, case)],
+        rows=[{name: row[name] for name in names} for row in rows],
+        plan=text,
+    )
+
+
+def _labels(row: Row) -> Labels:
+    return {name: value["event"] for name, value in row.items() if isinstance(value, dict)}
+
+
+def embedded(plan: Any = None) -> Route:
+    """The public API on a table."""
+
+    def answer(query: Query, case: Case) -> list[Row]:
+        rows: list[Row] = query.match(case.table(), **given_options(case), plan=plan).to_pylist()
+        return rows
+
+    return lambda case: outcome(case, answer, plan)
+
+
+def cut(batches: Callable[[pa.Table], Iterator[pa.RecordBatch]], plan: Any = None, **tuning: Any) -> Route:
+    """A matcher fed batch by batch, with a run as often as possible."""
+
+    def answer(query: Query, case: Case) -> list[Row]:
+        options = make_options(**given_options(case), plan=plan)
+        table = case.table()
+        ordered = in_stream_order(table, query.plan_for(table.schema, options).bound.schema)
+        matcher = query.matcher(table.schema, options, run_rows=0, **tuning)
+        reader = pa.RecordBatchReader.from_batches(table.schema, batches(ordered.combine_chunks()))
+        found = [row for batch in reader for rows in matcher.feed(batch) for row in rows.to_pylist()]
+        return found + [row for rows in matcher.finish() for row in rows.to_pylist()]
+
+    return lambda case: outcome(case, answer, plan)
+
+
+def one_by_one(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    return iter(table.to_batches(max_chunksize=1))
+
+
+def random_splits(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The same cuts for the same number of rows; empty batches are among them."""
+    rng = random.Random(table.num_rows)
+    cuts = sorted(rng.randrange(table.num_rows + 1) for _ in range(4))
+    for begin, end in zip([0, *cuts], [*cuts, table.num_rows], strict=True):
+        yield from table.slice(begin, end - begin).to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+
+
+def embedded_routes() -> dict[str, Route]:
+    """Every embedded route: presets, each option away from its default, and cuts of the stream."""
+    default = SequenceOptions()
+    routes = {"embedded": embedded()}
+    routes |= {f"embedded-{name}": embedded(name) for name in PRESETS if name != "optimized"}
+    for name, values in CHOICES.items():
+        for value in values:
+            if value != getattr(default, name):
+                routes[f"embedded-{name}-{value}"] = embedded({name: value})
+    routes["embedded-batches-1"] = cut(one_by_one)
+    routes["embedded-batches-1-blocks-1"] = cut(one_by_one, block=1)
+    routes["embedded-random-splits"] = cut(random_splits)
+    routes["embedded-random-splits-basic"] = cut(random_splits, plan="basic")
+    return routes
+
+
+def spark_route(session: Callable[[], Any]) -> Route:
+    """Spark batch; `session` gives the session when it is first needed."""
+
+    def answer(query: Query, case: Case) -> list[Row]:
+        frame = frame_of(session(), case.table())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [row.asDict(recursive=True) for row in query.match(frame, **given_options(case)).collect()]
+
+    return lambda case: outcome(case, answer)

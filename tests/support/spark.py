@@ -1,0 +1,51 @@
+"""One Spark session per process, small and quiet; `spark` tests share it."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.driver.memory": "2g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.maxMetadataStringLength": "10000",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
+}
+
+
+@cache
+def classic_session() -> Any:
+    """The classic session of this process, started on first use."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master("local[2]").appName("kleene tests")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def frame_of(session: Any, table: Any) -> Any:
+    """A table as a DataFrame; times without a zone stay so (by itself Spark would give them the session's)."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return session.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
+
+
+def connect_session() -> Any:
+    """A Connect session with its own server; it cannot live in one process with a classic session."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.remote("local[2]")
+    for name in ("spark.ui.enabled", "spark.sql.shuffle.partitions", "spark.sql.session.timeZone"):
+        builder = builder.config(name, SETTINGS[name])
+    return builder.getOrCreate()

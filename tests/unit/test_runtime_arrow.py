@@ -1,0 +1,207 @@
+"""The embedded runtime on streams: memory bounded by the window, early results, and no trace of how the stream was cut."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import kleene
+from kleene.interfaces.api import make_options
+from kleene.plan.options import PRESETS
+from kleene.runtime.arrow import batches_of, in_stream_order, match_batches
+
+ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
+WINDOW = 50
+
+QUERIES = {
+    "keyed": f"PATTERN SEQ(A a, B b) WHERE [k] WITHIN {WINDOW}",
+    "without a key": f"PATTERN SEQ(A a, B b, C c) WHERE a.k < c.k WITHIN {WINDOW // 5}",
+    "negated start": f"PATTERN SEQ(!(D d), A a, B b) WHERE [k] WITHIN {WINDOW}",
+    "negated end": f"PATTERN SEQ(A a, B b, !(D d)) WHERE [k] WITHIN {WINDOW}",
+    "both": f"PATTERN SEQ(!(C c), A a, B b, !(D d)) WHERE [k] WITHIN {WINDOW}",
+    "one": "PATTERN A a WHERE a.k > 1",
+}
+
+
+def stream(count: int, seed: int = 1, gap: int = 2) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "ts": np.cumsum(rng.integers(0, gap + 1, count)),
+            "type": pa.array(np.array(list("ABCDX"))[rng.integers(0, 5, count)]),
+            "k": rng.integers(0, 4, count),
+            "payload": pa.array([f"payload {number}" for number in range(count)]),
+        }
+    )
+
+
+def matcher_for(query: str, events: pa.Table, plan: Any = None, **tuning: Any) -> Any:
+    return kleene.query(query).matcher(events.schema, make_options(**ROLES, plan=plan), **tuning)
+
+
+def ids(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[str]:
+    return sorted(value for batch in batches for value in batch.column("match_id").to_pylist())
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("plan", PRESETS)
+def test_the_working_set_stays_bounded(name: str, plan: str) -> None:
+    """However long the stream: what is kept is at most two windows, plus what has come since."""
+    events = stream(6_000)
+    matcher = matcher_for(QUERIES[name], events, plan, run_rows=0)
+    batch_rows = 40
+    largest = 0
+    for batch in events.to_batches(max_chunksize=batch_rows):
+        for _ in matcher.feed(batch):
+            pass
+        largest = max(largest, len(matcher._working))
+    per_window = WINDOW + batch_rows  # at one event a time unit on average
+    assert largest < 6 * per_window, largest
+
+
+def test_memory_does_not_grow_with_the_stream() -> None:
+    def largest(count: int) -> int:
+        events = stream(count)
+        matcher = matcher_for(QUERIES["both"], events, run_rows=0)
+        sizes = []
+        for batch in events.to_batches(max_chunksize=50):
+            for _ in matcher.feed(batch):
+                pass
+            sizes.append(len(matcher._working))
+        return max(sizes)
+
+    assert largest(20_000) < 1.5 * largest(4_000)
+
+
+def test_waiting_rows_let_go_of_their_batches() -> None:
+    """Rows that wait for a run do not keep whole input batches, with their irrelevant rows and unread columns, alive."""
+    events = pa.table({"ts": range(10_000), "type": ["A"] + ["X"] * 9_999, "k": [1] * 10_000, "payload": ["x" * 100] * 10_000})
+    matcher = matcher_for("PATTERN SEQ(A a, B b) WHERE [k] RETURN a.k AS k", events)
+    assert list(matcher.feed(events.combine_chunks().to_batches()[0])) == []
+    kept = matcher._working._batches
+    assert [batch.num_rows for batch in kept] == [1]
+    assert "payload" not in kept[0].schema.names
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_results_do_not_depend_on_the_batch_size(name: str) -> None:
+    events = stream(700)
+    whole = ids(match_batches(matcher_for(QUERIES[name], events), iter(events.to_batches())))
+    assert whole
+    assert len(set(whole)) == len(whole)
+    for rows in (1, 7, 64, 699):
+        for run_rows in (0, 50, 1 << 18):
+            matcher = matcher_for(QUERIES[name], events, run_rows=run_rows)
+            assert ids(match_batches(matcher, iter(events.to_batches(max_chunksize=rows)))) == whole, (rows, run_rows)
+            assert matcher.metrics.matches == len(whole)
+            assert matcher.metrics.events == 700
+
+
+@pytest.mark.parametrize("block", [1, 2, 7, 100])
+def test_results_do_not_depend_on_the_block_size(block: int) -> None:
+    events = stream(300)
+    for query in QUERIES.values():
+        whole = ids(match_batches(matcher_for(query, events), iter(events.to_batches())))
+        for plan in PRESETS:
+            matcher = matcher_for(query, events, plan, block=block)
+            found = list(match_batches(matcher, iter(events.to_batches())))
+            assert ids(found) == whole
+            assert all(batch.num_rows <= block for batch in found)
+
+
+def test_a_reader_and_a_table_give_the_same() -> None:
+    events = stream(500)
+    for query in QUERIES.values():
+        parsed = kleene.query(query)
+        shuffled = events.take(pa.array(random.Random(1).sample(range(500), 500)))
+        wanted = ids(parsed.match(events, **ROLES).to_batches())
+        assert ids(parsed.match(events.to_reader(max_chunksize=13), **ROLES).to_batches()) == wanted
+        assert ids(parsed.match(shuffled, **ROLES).to_batches()) == wanted
+
+
+def test_matches_come_early() -> None:
+    """A match is out as soon as its last event is in; with a negated end, as soon as its window has passed."""
+    events = pa.table({"ts": [1, 2, 3, 40, 60, 61, 62], "type": ["A", "B", "X", "X", "A", "A", "A"], "k": [1] * 7})
+
+    def when(query: str) -> list[int]:
+        matcher = matcher_for(query, events, run_rows=0)
+        at = [
+            number
+            for number, batch in enumerate(events.to_batches(max_chunksize=1))
+            for found in matcher.feed(batch)
+            for _ in range(found.num_rows)
+        ]
+        return at + [-1] * sum(found.num_rows for found in matcher.finish())
+
+    assert when("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 10") == [1]
+    # The window passes at time 11. A run waits for as many relevant events as are kept: those of 60 and 61.
+    assert when("PATTERN SEQ(A a, B b, !(C c)) WHERE [k] WITHIN 10") == [5]
+    assert when("PATTERN SEQ(A a, !(C c)) WHERE [k] WITHIN 100") == [-1] * 4
+
+
+def test_a_long_stream_yields_before_it_ends() -> None:
+    events = stream(20_000)
+    matcher = matcher_for(QUERIES["keyed"], events, run_rows=500)
+    early = sum(found.num_rows for batch in events.to_batches(max_chunksize=100) for found in matcher.feed(batch))
+    late = sum(found.num_rows for found in matcher.finish())
+    assert early > 10 * late
+
+
+def test_matching_is_lazy_in_its_input() -> None:
+    """Batches are asked for one by one: an endless stream gives matches."""
+
+    def endless() -> Iterator[pa.RecordBatch]:
+        at = 0
+        while True:
+            yield pa.RecordBatch.from_pydict({"ts": [at, at + 1], "type": ["A", "B"], "k": [1, 1]})
+            at += 100
+
+    events = pa.schema([("ts", pa.int64()), ("type", pa.string()), ("k", pa.int64())]).empty_table()
+    matches = match_batches(matcher_for(QUERIES["keyed"], events, run_rows=0), endless())
+    assert [next(matches).column("match_start").to_pylist() for _ in range(3)] == [[0], [100], [200]]
+
+
+def test_batches_of_cuts_long_batches() -> None:
+    events = stream(100).combine_chunks()
+    assert [batch.num_rows for batch in batches_of(events, 30)] == [30, 30, 30, 10]
+    assert [batch.num_rows for batch in batches_of(events.to_reader(), 30)] == [30, 30, 30, 10]
+
+
+def test_a_sorted_table_is_not_copied() -> None:
+    events = stream(50)
+    schema = kleene.query("PATTERN A a").plan_for(events.schema, make_options(**ROLES)).bound.schema
+    assert in_stream_order(events, schema) is events
+    backwards = events.take(pa.array(range(49, -1, -1)))
+    assert in_stream_order(backwards, schema).column("ts").to_pylist() == events.column("ts").to_pylist()
+
+
+def test_finish_on_nothing() -> None:
+    events = stream(10)
+    matcher = matcher_for(QUERIES["both"], events)
+    assert list(matcher.finish()) == []
+
+
+def test_ids_tell_repeated_simultaneous_events_apart_and_stay_put() -> None:
+    """Two rows alike in everything are two events with two ids, and others' ids do not change because of them."""
+    alone = pa.table({"ts": [1, 5], "type": ["A", "B"], "k": [1, 1]})
+    twice = pa.table({"ts": [1, 1, 5], "type": ["A", "A", "B"], "k": [1, 1, 1]})
+    tied = pa.table({"ts": [1, 1, 5], "type": ["A", "D", "B"], "k": [1, 2, 1]})
+    query = kleene.query(QUERIES["keyed"])
+    (one,) = ids(query.match(alone, **ROLES).to_batches())
+    both = ids(query.match(twice, **ROLES).to_batches())
+    assert len(set(both)) == 2
+    assert one in both
+    for plan in PRESETS:
+        assert ids(query.match(tied, **ROLES, plan=plan).to_batches()) == [one]
+    for query_text in QUERIES.values():
+        rows = stream(200, gap=1)
+        repeated = pa.concat_tables([rows, rows]).sort_by("ts")
+        whole = ids(kleene.query(query_text).match(repeated, **ROLES).to_batches())
+        assert len(set(whole)) == len(whole)
+        cut = matcher_for(query_text, repeated, run_rows=0)
+        assert ids(match_batches(cut, iter(repeated.to_batches(max_chunksize=3)))) == whole
