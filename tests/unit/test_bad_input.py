@@ -688,7 +688,8 @@ def test_polars() -> None:
 
 
 def test_duckdb() -> None:
-    duckdb = pytest.importorskip("duckdb")
+    import duckdb
+
     relation = duckdb.sql("SELECT * FROM (VALUES (2, 'B', 1.5), (1, 'A', NULL)) AS events(ts, type, d)")
     assert match(PAIR, relation).to_pylist()[0]["b"] == {"ts": 2, "type": "B", "d": decimal.Decimal("1.5")}
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("duckdb")
-pytest.importorskip("matplotlib")
-
 from benchmarks.harness import Contender, Disagreement, Outcome, from_json, measure, to_json
 from benchmarks.sase.report import write_report
 from benchmarks.sase.streams import SCALES, selectivity
