@@ -99,10 +99,11 @@ class MatchWriter:
         return self._names.slice(0, count)
 
     def _match_ids(self, hashes: EventHashes, sequences: Array) -> pa.Array:
-        ids = np.empty(sequences.shape[1], np.uint64)
+        count = sequences.shape[1]
+        ids = pa.allocate_buffer(8 * count)
         with np.errstate(over="ignore"):
-            match_ids(sequences, hashes.of(sequences), self._seed, ids)
-        return pa.array(ids.view(np.int64))
+            match_ids(sequences, hashes.of(sequences), self._seed, np.frombuffer(ids, np.uint64))
+        return pa.Array.from_buffers(pa.int64(), count, [None, ids])
 
 
 def query_seed(plan: SequencePlan) -> int:

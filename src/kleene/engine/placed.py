@@ -58,7 +58,7 @@ def take_places(column: pa.Array, places: Array) -> pa.Array:
             return pa.DictionaryArray.from_arrays(indices, column.dictionary, ordered=data_type.ordered)
         if is_viewable(data_type) and data_type.bit_width in (8, 16, 32, 64):
             words = np.frombuffer(column.buffers()[1], dtype=f"i{data_type.bit_width // 8}")
-            out = np.empty(places.size, words.dtype)
-            gather(words[column.offset : column.offset + len(column)], places, out)
-            return pa.Array.from_buffers(data_type, places.size, [None, pa.py_buffer(out)])
+            buffer = pa.allocate_buffer(places.size * words.itemsize)
+            gather(words[column.offset : column.offset + len(column)], places, np.frombuffer(buffer, words.dtype))
+            return pa.Array.from_buffers(data_type, places.size, [None, buffer])
     return column.take(pa.array(places))
