@@ -5,10 +5,8 @@ from __future__ import annotations
 REMARKS: dict[str, str] = {
     "1": """\
 The equivalence test is not evaluated: its selectivity is simulated by more event types (section 5.2). Windows are pushed.
-*Fewer visits* is counted work: cells times states that the basic algorithm looks at, over instances that AIS looks at. Time
-differs by less than work does, for three reasons: both plans share the scan of types; both write the same matches; and our
-basic algorithm keeps a cell as one integer with a bit per state, so that it walks a window about as fast as memory is read,
-where the paper's follows one or two pointers per state and cell.""",
+*Fewer visits* is counted work: the instances of states that the basic algorithm looks at, over those that AIS looks at. Time
+differs by less than work does, for two reasons: both plans share the scan of types, and both write the same matches.""",
     "2": """\
 With V1 = 10,000 there are thousands of simulated types and few triggers, so fixed costs per batch weigh on both plans.""",
     "3": """\
