@@ -91,7 +91,7 @@ def _written(name: str, argument: Any, result: Any) -> slice | None:
     return None
 
 
-@pytest.mark.skipif(not package.COMPILED, reason="nothing is compiled")
+@pytest.mark.skipif(not package.COMPILED, reason="KLEENE_KERNELS=python: there is no compiled twin to compare with")
 def test_every_kernel_has_a_plain_twin_that_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Counter[str] = Counter()
     plain = plain_modules()
@@ -125,7 +125,7 @@ def _users(kernel: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.skipif(not package.COMPILED, reason="nothing is compiled")
+@pytest.mark.skipif(not package.COMPILED, reason="KLEENE_KERNELS=python: there is no compiled twin to compare with")
 def test_dense_codes_compiled_and_plain() -> None:
     rows = importlib.import_module("kleene.engine.kernels.rows")
     rng = np.random.default_rng(1)
@@ -140,7 +140,7 @@ def test_dense_codes_compiled_and_plain() -> None:
         assert results[0][0] == len(set(keys.tolist()))
 
 
-@pytest.mark.skipif(not package.COMPILED, reason="nothing is compiled")
+@pytest.mark.skipif(not package.COMPILED, reason="KLEENE_KERNELS=python: there is no compiled twin to compare with")
 def test_a_compiled_block_filter_keeps_what_the_plain_one_keeps() -> None:
     rng = np.random.default_rng(2)
     checked = 0

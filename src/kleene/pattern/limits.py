@@ -8,8 +8,8 @@ from kleene.pattern.predicates import Expression, children
 MAX_DEPTH = 100
 """Deepest tree of patterns or expressions: far below Python's recursion limit even at several calls per level."""
 
-MAX_COMPONENTS = 1_000
-"""Most components of a pattern: the normal form holds a pair for every two of them."""
+MAX_COMPONENTS = 60
+"""Most components of a pattern: those that an event can bind are the bits of one integer."""
 
 
 def too_deep(expression: Expression) -> Expression | None:

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from kleene.common.errors import BindingError, Problem
-from kleene.pattern.operators import OPTIONAL, Conjunction, Disjunction, Event, Pattern, Sequence, events
+from kleene.pattern.operators import OPTIONAL, Conjunction, Disjunction, Event, Pattern, Sequence
 
 MAX_BRANCHES = 1_000
-MAX_COMPONENTS = 60
-"""A row's components are the bits of one integer, and an order over n components has n * n / 2 pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +52,6 @@ def normalize(pattern: Pattern) -> tuple[Branch, ...]:
     >>> [event.variable for event in branch.positives], branch.negatives[0].after
     (['a'], frozenset({0}))
     """
-    count = sum(1 for _ in events(pattern))
-    if count > MAX_COMPONENTS:
-        message = f"the pattern has {count:,} components; at most {MAX_COMPONENTS} are supported"
-        raise BindingError(Problem(message, hint="use Kleene plus or {n,m} for repetition, or split the query"))
     branches = dict.fromkeys(_branches(pattern))
     for branch in branches:
         if not branch.positives:

@@ -88,7 +88,8 @@ def _component_problems(query: LogicalQuery) -> Iterator[Problem]:
             yield Problem("a component needs an event type", event.span)
         yield from _quantifier_problems(event)
     if len(seen) > MAX_COMPONENTS:
-        yield Problem(f"the pattern has {len(seen)} components; at most {MAX_COMPONENTS} are supported")
+        message = f"the pattern has {len(seen)} components; at most {MAX_COMPONENTS} are supported"
+        yield Problem(message, hint="use Kleene plus or {n,m} for repetition, or split the query")
 
 
 def type_word(event: Event) -> str:
@@ -117,8 +118,8 @@ def _structure_problems(query: LogicalQuery) -> Iterator[Problem]:
     if any(isinstance(node, Sequence | Conjunction | Disjunction) and not node.parts for node in nodes):
         yield Problem("SEQ, AND and OR need at least one part", query.pattern.span)
         return
-    if len(nodes) > MAX_COMPONENTS:
-        return
+    if sum(isinstance(node, Event) for node in nodes) > MAX_COMPONENTS:
+        return  # reported with the components; the normal form holds a pair for every two of them
     conjunctions = [node for node in nodes if isinstance(node, Conjunction)]
     if conjunctions and query.strategy is not Strategy.SKIP_TILL_ANY_MATCH:
         message = f"AND needs the strategy skip_till_any_match, not {query.strategy.value}"

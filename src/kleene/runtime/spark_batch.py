@@ -167,8 +167,7 @@ def relevant_rows(plan: SequencePlan, frame: DataFrame) -> Column | None:
     parts = [*zip(plan.scan.components, plan.scan.predicates, strict=True)]
     parts += [(item.event, item.scan_predicates) for item in negatives]
     typed = plan.bound.schema.type is not None
-    whole: set[str] = set()
-    """Types of which every row travels."""
+    whole: set[str] = set()  # types of which every row travels
     conditions: list[Column] = []
     for event, predicates in parts:
         pushed = [condition for item in predicates if (condition := push_down(item, plan, frame)) is not None]
