@@ -1,6 +1,9 @@
-"""Benchmarks: `python -m benchmarks sase` runs the experiments of the SASE paper; see docs/benchmarks.md.
+"""Benchmarks: `python -m benchmarks sase` or `saseplus` runs the experiments of a paper; see docs/benchmarks.md.
 
-One suite through the files: `harness.py` measures contenders and refuses to report any that disagree; `sase/streams.py` makes
-the events and the queries; `sase/contenders.py` and `sase/joins.py` are what is compared; one file per group of experiments;
-`sase/plots.py` and `sase/report.py` turn the results' JSON into figures and docs/benchmarks.md.
+One suite through the files: `harness.py` measures contenders and refuses to report any that disagree; `suite.py` runs a suite's
+experiments and keeps their results; `plots.py` and `report.py` turn the results' JSON into figures and docs/benchmarks.md.
+
+A suite's folder has its events and queries (`streams.py`), what is compared (`contenders.py`), one file per group of
+experiments, and what its tables, figures and remarks say (`report.py`, `plots.py`, `remarks.py`). `peers` holds other systems
+that need a program of their own.
 """

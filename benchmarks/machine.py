@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("kleene", "numba", "numpy", "pyarrow", "duckdb", "pyspark")
+import pyarrow as pa
 
 
-def describe() -> dict[str, Any]:
+def describe(packages: Sequence[str]) -> dict[str, Any]:
     """Cores, memory, operating system, interpreter and the versions of what is compared."""
     return {
         "cores": os.cpu_count(),
@@ -20,7 +22,7 @@ def describe() -> dict[str, Any]:
         "processor": _processor(),
         "system": platform.system(),
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in PACKAGES},
+        "versions": {name: _version(name) for name in packages},
     }
 
 
@@ -33,6 +35,17 @@ def source_digest() -> str:
     for path in sorted(root.rglob("*.py")):
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+@contextmanager
+def one_arrow_thread() -> Iterator[None]:
+    """Arrow computes on one thread, as everything else of an embedded run does."""
+    threads = pa.cpu_count()
+    pa.set_cpu_count(1)
+    try:
+        yield
+    finally:
+        pa.set_cpu_count(threads)
 
 
 def tree_cpu_seconds(root: int) -> float:

@@ -14,9 +14,10 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from kleene.common.errors import DataError, PlanningError
-from kleene.plan.options import CHOICES
+from kleene.plan.options import CHOICES, NFA_CHOICES
 from kleene.testing.case_routes import Outcome, differences, routes, run, verify
 from kleene.testing.cases import Case, CaseError, Expected, load_all, parse_cases
+from support.engine_routes import fits
 
 CASES = Path(__file__).parent / "cases"
 ALL = load_all(CASES)
@@ -31,7 +32,7 @@ def _runs() -> Iterator[ParameterSet]:
     for route in routes:  # cases of one route together: a Spark session starts once
         marks = [pytest.mark.spark] if route.startswith("spark") else []
         for case in ALL:
-            if case.runs_on(route):
+            if case.runs_on(route) and fits(case, route):
                 yield pytest.param(case, route, id=_name(case, route), marks=marks)
 
 
@@ -42,7 +43,7 @@ def test_case(case: Case, route: str) -> None:
 
 @pytest.mark.parametrize("case", UNSUPPORTED, ids=lambda case: _name(case, "embedded"))
 def test_what_is_not_supported_yet_is_refused_never_misread(case: Case) -> None:
-    for route in ("embedded", "embedded-basic", "embedded-batches-1"):
+    for route in ("embedded", "embedded-nfa-basic", "embedded-batches-1"):
         refused = run(case, routes[route]).error
         assert isinstance(refused, PlanningError), f"{case.where}: answered, or refused as {refused!r}"
         assert str(refused).startswith("not supported yet: ")
@@ -50,6 +51,7 @@ def test_what_is_not_supported_yet_is_refused_never_misread(case: Case) -> None:
 
 def test_every_plan_option_has_a_route() -> None:
     named = {f"embedded-{name}-{value}" for name, values in CHOICES.items() for value in values[1:]}
+    named |= {f"embedded-nfa-{algorithm}" for algorithm in NFA_CHOICES["algorithm"]}
     assert named <= set(routes)
     assert {"embedded", "embedded-basic", "embedded-paper", "embedded-batches-1", "embedded-random-splits", "spark"} <= set(
         routes

@@ -271,7 +271,14 @@ def _embedded_route(case: Any) -> Any:
     own = [{name: row[name] for name in row if name not in ("query", "match_id", "match_start", "match_end")} for row in rows]
     if query.logical.returns:
         return Outcome(rows=own)
-    return Outcome(matches=[{name: event["event"] for name, event in row.items()} for row in own])
+    return Outcome(matches=[{name: _labels(value) for name, value in row.items()} for row in own])
+
+
+def _labels(value: Any) -> Any:
+    """The label of a variable's event, those of a Kleene variable's elements, or None for an absent variable."""
+    if value is None:
+        return None
+    return tuple(event["event"] for event in value) if isinstance(value, list) else value["event"]
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from benchmarks.harness import Experiment, Point, measure
+from benchmarks.machine import one_arrow_thread
 from benchmarks.sase.contenders import kleene
 from benchmarks.sase.joins import against_fastest_join, duckdb_joins
 from benchmarks.sase.streams import Scale, W, events, selectivity, sequence_query
@@ -31,13 +32,9 @@ def embedded(scale: Scale) -> Experiment:
 
 
 def _points(V1: int, text: bool, scale: Scale) -> list[Point]:
-    threads = pa.cpu_count()
-    pa.set_cpu_count(1)
-    try:
+    with one_arrow_thread():
         table = events(scale.big, V=(V1,), text=text)
         return [_point(V1, text, table, count_only, scale) for count_only in (False, True)]
-    finally:
-        pa.set_cpu_count(threads)
 
 
 def _point(V1: int, text: bool, table: pa.Table, count_only: bool, scale: Scale) -> Point:

@@ -1,70 +1,15 @@
-"""docs/benchmarks.md from the results of a run: tables of ratios beside what the paper says, and the figures.
-
-Every number in the page comes from the results file. The remarks explain how to read a table; they hold no measured numbers.
-"""
+"""The tables of the SASE experiments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
-from benchmarks.harness import Experiment, Point
-from benchmarks.sase.plots import draw, normalised, of_series
+from benchmarks.harness import Experiment
+from benchmarks.plots import normalised, of_series
+from benchmarks.report import Presentation, matches_per_event, table, times
+from benchmarks.sase.plots import FIGURES
 from benchmarks.sase.remarks import REMARKS
-from benchmarks.sase.suite import load
-
-Rows = list[list[str]]
-
-
-def write_report(results: Path, docs: Path, note: str = "") -> Path:
-    """Writes the page and its figures into the docs folder; the note says what else a reader should know of the run."""
-    experiments, context = load(results)
-    if not experiments:
-        raise ValueError(f"{results} holds no experiment: run `python -m benchmarks sase` first")
-    sections = [section(experiment, context[name], docs / "figures") for name, experiment in experiments.items()]
-    page = docs / "benchmarks.md"
-    page.write_text("\n\n".join([_opening(context), *([note] if note else []), *sections]) + "\n")
-    return page
-
-
-def section(experiment: Experiment, context: dict[str, Any], figures: Path) -> str:
-    """One experiment: what was expected, the table, the figures, how to read them."""
-    heading = f"Experiment {experiment.name}" if experiment.name.isdigit() else experiment.name.capitalize()
-    parts = [f"## {heading}: {experiment.title}", f"Expected: {experiment.headline}.", TABLES[experiment.name](experiment)]
-    parts += [f"![{experiment.title}](figures/{path.name})" for path in draw(experiment, figures)]
-    parts += [REMARKS[experiment.name], *experiment.notes]
-    scale = context["scale"]
-    clock = "CPU time" if experiment.clock == "cpu" else "wall-clock time"
-    parts.append(f"*{scale['name']} scale, {context['measured']}; ratios of median {clock}, {_rounds(experiment)} rounds.*")
-    return "\n\n".join(parts)
-
-
-def table(header: Sequence[str], rows: Rows) -> str:
-    """A Markdown table.
-
-    >>> print(table(["V1", "ratio"], [["100", "2.0"]]))
-    | V1 | ratio |
-    |---|---|
-    | 100 | 2.0 |
-    """
-    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
-
-
-def times(value: float) -> str:
-    """A ratio, with a decimal below 100: 17.7 must not read as a target of 18 reached."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
-
-
-def _rounds(experiment: Experiment) -> str:
-    counts = {len(item.wall) for point in experiment.points for item in point.measurements}
-    return " or ".join(str(count) for count in sorted(counts))
-
-
-def _matches(point: Point) -> str:
-    item = point.measurements[0]
-    return f"{(item.matches or 0) / item.events:.3g}"
+from benchmarks.sase.suite import SUITE
 
 
 def _construction(experiment: Experiment) -> str:
@@ -74,7 +19,7 @@ def _construction(experiment: Experiment) -> str:
         rows.append(
             [
                 f"{with_rows.parameters[experiment.axis]:,}",
-                _matches(with_rows),
+                matches_per_event(with_rows),
                 times(with_rows.ratio("ais", experiment.clock)),
                 times(without.ratio("ais", experiment.clock)),
                 times(basic.work["visits"] / max(1, ais.work["visits"])),
@@ -109,7 +54,7 @@ def _lengths(experiment: Experiment) -> str:
     for point in of_series(experiment, "rows"):
         L = float(point.parameters["L"])
         relative = [times(line[L]) if L in line else "" for line in lines]
-        rows.append([f"{L:.0f}", _matches(point), *relative, times(point.ratio("kleene", experiment.clock))])
+        rows.append([f"{L:.0f}", matches_per_event(point), *relative, times(point.ratio("kleene", experiment.clock))])
     return table(["L", "matches per event", *(name for name, _, _ in columns), "Kleene / fastest DuckDB join"], rows)
 
 
@@ -122,7 +67,7 @@ def _domains(experiment: Experiment) -> str:
         for point in points:
             V1 = float(point.parameters["V1"])
             ratio = times(point.ratio("kleene", experiment.clock))
-            rows.append([str(tests), f"{V1:,.0f}", _matches(point), times(ours[V1]), times(theirs[V1]), ratio])
+            rows.append([str(tests), f"{V1:,.0f}", matches_per_event(point), times(ours[V1]), times(theirs[V1]), ratio])
     return table(["tests", "V1", "matches per event", "Kleene", "DuckDB", "Kleene / fastest DuckDB join"], rows)
 
 
@@ -166,28 +111,11 @@ TABLES: dict[str, Callable[[Experiment], str]] = {
     "spark": _spark,
 }
 
-
-def _opening(context: dict[str, Any]) -> str:
-    latest = max(context.values(), key=lambda item: item["measured"])
-    machine = latest["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
-    hardware = f"{machine['cores']} cores, {machine['memory_gb']} GB of memory, {machine['system']}"
-    return f"""# Benchmarks
-
-The experiments of SASE (SIGMOD 2006, section 5) with the paper's parameters, and two comparisons with today's engines. This
-page is written by `python -m benchmarks sase --report` from the results of a run.
-
-```
-pip install -e '.[spark,bench]'
-python -m benchmarks sase                         # everything; results in artifacts/bench/sase.json
-python -m benchmarks sase --quick                 # a fifth of the events or fewer
-python -m benchmarks sase --experiment 1 embedded # some of it
-python -m benchmarks sase --no-jvm                # without Spark
-python -m benchmarks sase --report                # this page, from the results
-```
-
-How it is measured: contenders take turns in every round, after a warm-up in which **their match counts must
-be equal**, or nothing is reported. Numbers are ratios of medians to a named contender of the same rounds. CPU time is that of
-the process (on Spark, of the JVM and its Python workers). Events are made from seed {latest["seed"]}; time is the event number.
-
-This run: {hardware}, Python {machine["python"]}; {versions}."""
+PRESENTATION = Presentation(
+    suite=SUITE,
+    title="SASE",
+    opening="The experiments of section 5 of the paper of 2006, and two comparisons with today's engines.",
+    tables=TABLES,
+    figures=FIGURES,
+    remarks=REMARKS,
+)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 import kleene
+from benchmarks import suite
 from kleene.generators import sase
 
 T = 20
@@ -15,30 +16,22 @@ W = 10_000
 SEED = 2006
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale(suite.Scale):
     """How big a run is."""
 
-    name: str
     events: int
     """Most events at any point of experiments 1 to 6."""
     matches: int
     """Sequences that a point may construct: where there are many per event, fewer events are used."""
     big: int
     """Events of the embedded and Spark experiments."""
-    repeats: int
-    thin: bool = False
-    """Only the ends of every axis, to check the experiments themselves."""
-
-    def along(self, values: tuple[int, ...]) -> tuple[int, ...]:
-        """The values of an axis that are measured."""
-        return (values[0], values[-1]) if self.thin else values
 
 
 SCALES = {
-    "full": Scale("full", events=1_000_000, matches=6_000_000, big=10_000_000, repeats=5),
-    "quick": Scale("quick", events=200_000, matches=1_000_000, big=1_000_000, repeats=3),
-    "tiny": Scale("tiny", events=40_000, matches=40_000, big=10_000, repeats=1, thin=True),
+    "full": Scale(name="full", events=1_000_000, matches=6_000_000, big=10_000_000, repeats=5),
+    "quick": Scale(name="quick", events=200_000, matches=1_000_000, big=1_000_000, repeats=3),
+    "tiny": Scale(name="tiny", events=40_000, matches=40_000, big=10_000, repeats=1, thin=True),
 }
 
 

@@ -22,12 +22,15 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "kleene.interfaces.api": ("Query", "query"),
+    "kleene.interfaces.compressed": ("count", "expand", "matches", "sample"),
+    "kleene.interfaces.workload": ("Workload", "workload"),
     "kleene.common.errors": (
         "KleeneError",
         "QuerySyntaxError",
         "BindingError",
         "PlanningError",
         "DataError",
+        "LimitError",
         "StateError",
     ),
     "kleene.pattern.builder": ("all_of", "any_of", "event", "one_of", "param", "same", "seq", "var"),
@@ -39,11 +42,18 @@ if TYPE_CHECKING:
     from kleene.common.errors import BindingError as BindingError
     from kleene.common.errors import DataError as DataError
     from kleene.common.errors import KleeneError as KleeneError
+    from kleene.common.errors import LimitError as LimitError
     from kleene.common.errors import PlanningError as PlanningError
     from kleene.common.errors import QuerySyntaxError as QuerySyntaxError
     from kleene.common.errors import StateError as StateError
     from kleene.interfaces.api import Query as Query
     from kleene.interfaces.api import query as query
+    from kleene.interfaces.compressed import count as count
+    from kleene.interfaces.compressed import expand as expand
+    from kleene.interfaces.compressed import matches as matches
+    from kleene.interfaces.compressed import sample as sample
+    from kleene.interfaces.workload import Workload as Workload
+    from kleene.interfaces.workload import workload as workload
     from kleene.pattern.builder import all_of as all_of
     from kleene.pattern.builder import any_of as any_of
     from kleene.pattern.builder import event as event

@@ -15,8 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 import kleene
+from kleene.common.errors import KleeneError
 from kleene.interfaces.api import Query, make_options
-from kleene.plan.options import CHOICES, PRESETS, SequenceOptions
+from kleene.plan.options import CHOICES, NFA_CHOICES, PRESETS, SequenceOptions
+from kleene.plan.sequence import SequencePlan
 from kleene.runtime.arrow import in_stream_order
 from kleene.testing.case_routes import Outcome, Route
 from kleene.testing.cases import Case, Labels, Row
@@ -56,7 +58,13 @@ def outcome(case: Case, answer: Answer, plan: Any = None) -> Outcome:
 
 
 def _labels(row: Row) -> Labels:
-    return {name: value["event"] for name, value in row.items() if isinstance(value, dict)}
+    found: Labels = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            found[name] = value["event"]
+        elif isinstance(value, list):
+            found[name] = tuple(item["event"] for item in value)
+    return found
 
 
 def embedded(plan: Any = None) -> Route:
@@ -109,7 +117,43 @@ def embedded_routes() -> dict[str, Route]:
     routes["embedded-batches-1-blocks-1"] = cut(one_by_one, block=1)
     routes["embedded-random-splits"] = cut(random_splits)
     routes["embedded-random-splits-basic"] = cut(random_splits, plan="basic")
+    for algorithm in NFA_CHOICES["algorithm"]:
+        routes[f"embedded-nfa-{algorithm}"] = embedded({"algorithm": algorithm})
+        routes[f"embedded-nfa-{algorithm}-batches-1"] = cut(one_by_one, plan={"algorithm": algorithm}, block=2)
+    routes["embedded-nfa-random-splits"] = cut(random_splits, plan={"mechanism": "nfa"})
+    routes["embedded-compressed"] = compressed
     return routes
+
+
+def compressed(case: Case) -> Outcome:
+    """Compressed output, expanded."""
+
+    def answer(query: Query, case: Case) -> list[Row]:
+        bare = Query(replace(query.logical, returns=(), into=None))
+        rows: list[Row] = kleene.expand(bare.match(case.table(), **given_options(case), output="compressed")).to_pylist()
+        return rows
+
+    query = kleene.query(case.query_text)
+    return Outcome(matches=[_labels(row) for row in answer(query, case)])
+
+
+SEQUENCE_ROUTES = ("embedded-basic", "embedded-paper", "embedded-random-splits-basic")
+
+
+def fits(case: Case, route: str) -> bool:
+    """Whether a route can answer a case: options of sequence plans are for plain sequences, and compressed rows have no
+    RETURN.
+    """
+    if route == "embedded-compressed":
+        return case.expected.returns is None and case.expected.error is None
+    named = [f"embedded-{name}-" for name in CHOICES]
+    if route not in SEQUENCE_ROUTES and not any(route.startswith(prefix) for prefix in named):
+        return True
+    try:
+        options = make_options(**given_options(case))
+        return isinstance(kleene.query(case.query_text).plan_for(case.table().schema, options), SequencePlan)
+    except KleeneError:
+        return True
 
 
 def spark_route(session: Callable[[], Any]) -> Route:

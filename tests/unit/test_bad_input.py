@@ -153,10 +153,12 @@ def test_an_unbounded_negation_needs_a_window(pattern: str) -> None:
         kleene.query(f"PATTERN {pattern}")
 
 
-def test_strategies_with_ties_are_refused_for_now() -> None:
+def test_ties_where_order_matters() -> None:
     tied = table(ts=[1, 1], type=["A", "B"])
-    with fails(PlanningError, "not supported yet: the selection strategy skip_till_next_match"):
-        match("PATTERN SEQ(A a, B b) WHERE skip_till_next_match(a, b) { }", tied)
+    query = "PATTERN SEQ(A a, B b) WHERE skip_till_next_match(a, b) { }"
+    with fails(DataError, "tie at timestamp 1", "the whole stream", "order_by=[...]", 'ties="arrival"'):
+        match(query, tied)
+    assert match(query, tied, ties="arrival").num_rows == 1
 
 
 def test_many_components() -> None:

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from benchmarks.harness import Contender, Disagreement, Outcome, from_json, measure, to_json
-from benchmarks.sase.report import write_report
-from benchmarks.sase.streams import SCALES, selectivity
-from benchmarks.sase.suite import EMBEDDED, RESULTS, load, run_experiment, save
+from benchmarks.__main__ import main
+from benchmarks.harness import Contender, Disagreement, Experiment, Outcome, from_json, measure, to_json
+from benchmarks.report import Presentation, write_report
+from benchmarks.sase.report import PRESENTATION as SASE
+from benchmarks.sase.streams import selectivity
+from benchmarks.saseplus.contenders import complexity_of
+from benchmarks.saseplus.report import PRESENTATION as SASEPLUS
+from benchmarks.saseplus.speed import CASES, check_matches, kleene_matches, oracle_matches
+from benchmarks.saseplus.streams import P, events, output_complexity, pattern_query, stream
+from benchmarks.suite import load, run_suite, save
+
+PRESENTATIONS = {"sase": SASE, "saseplus": SASEPLUS}
+
+Results = dict[str, dict[str, Experiment]]
+
+EXPERIMENTS = [
+    (name, experiment)
+    for name, presentation in PRESENTATIONS.items()
+    for experiment in presentation.suite.experiments
+    if experiment not in presentation.suite.only_jvm
+]
 
 
 @pytest.fixture(scope="module")
-def results() -> dict:
-    return {name: run_experiment(name, SCALES["tiny"], None, Path()) for name in EMBEDDED}
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    folder = tmp_path_factory.mktemp("results")
+    found: Results = {}
+    for name, presentation in PRESENTATIONS.items():
+        suite = presentation.suite
+        run_suite(suite, None, suite.scales["tiny"], folder, jvm=False, say=lambda _: None)
+        found[name] = load(suite, folder)[0]
+    return found
 
 
-@pytest.mark.parametrize("name", EMBEDDED)
-def test_contenders_agree_and_a_ratio_is_reported(name: str, results: dict) -> None:
-    experiment = results[name]
+@pytest.mark.parametrize(("suite", "name"), EXPERIMENTS)
+def test_contenders_agree_and_a_ratio_is_reported(suite: str, name: str, results: Results) -> None:
+    experiment = results[suite][name]
     assert experiment.points
     for point in experiment.points:
         assert len({item.matches for item in point.measurements}) == 1
@@ -26,22 +50,34 @@ def test_contenders_agree_and_a_ratio_is_reported(name: str, results: dict) -> N
         assert all(point.ratio(item.name, experiment.clock) > 0 for item in point.measurements)
 
 
-def test_some_points_have_matches(results: dict) -> None:
-    for experiment in results.values():
-        assert any(point.measurements[0].matches for point in experiment.points), experiment.name
+@pytest.mark.parametrize(("suite", "name"), EXPERIMENTS)
+def test_some_points_have_matches(suite: str, name: str, results: Results) -> None:
+    assert any(point.measurements[0].matches for point in results[suite][name].points)
 
 
-def test_active_instance_stacks_do_less_counted_work_than_the_basic_algorithm(results: dict) -> None:
-    for point in results["1"].points:
+def test_active_instance_stacks_do_less_counted_work_than_the_basic_algorithm(results: Results) -> None:
+    for point in results["sase"]["1"].points:
         assert point["ais"].work["visits"] <= point["basic"].work["visits"]
 
 
-def test_dynamic_filtering_constructs_no_more_than_selection(results: dict) -> None:
-    for point in results["3"].points:
+def test_dynamic_filtering_constructs_no_more_than_selection(results: Results) -> None:
+    for point in results["sase"]["3"].points:
         assert point["dynamic"].work["sequences"] == point["dynamic"].matches
         assert (
             point["dynamic"].work["sequences"] <= point["multi_pais"].work["sequences"] <= point["selection"].work["sequences"]
         )
+
+
+def test_merging_visits_no_more_runs_than_the_basic_algorithm(results: Results) -> None:
+    for name in ("5", "6"):
+        for point in results["saseplus"][name].points:
+            assert point["merging"].work["visits"] <= point["basic"].work["visits"]
+
+
+def test_enumerating_and_matching_count_the_same(results: Results) -> None:
+    for point in results["saseplus"]["1"].points:
+        assert point["enumerated"].work["complexity"] > (point["enumerated"].matches or 0)
+        assert "complexity" not in point["matching"].work
 
 
 def test_contenders_that_disagree_are_refused() -> None:
@@ -55,8 +91,14 @@ def test_a_job_without_matches_may_stand_beside_others() -> None:
     assert measure(contenders, events=1, parameters={}, baseline="left out", repeats=1)["left out"].matches is None
 
 
-def test_the_baseline_has_ratio_one_and_embedded_is_against_the_fastest_join(results: dict) -> None:
-    for point in results["embedded"].points:
+def test_a_contender_may_bring_its_own_clocks() -> None:
+    contenders = [Contender("own", lambda: Outcome(1, {}, {"wall": 4.0, "cpu": 8.0})), Contender("ours", lambda: Outcome(1))]
+    own = measure(contenders, events=16, parameters={}, baseline="ours", repeats=2)["own"]
+    assert (own.throughput("wall"), own.throughput("cpu")) == (4, 2)
+
+
+def test_the_baseline_has_ratio_one_and_embedded_is_against_the_fastest_join(results: Results) -> None:
+    for point in results["sase"]["embedded"].points:
         assert point.ratio(point.baseline, "cpu") == 1
         joins = [item for item in point.measurements if item.name.startswith("duckdb")]
         assert point[point.baseline].seconds("cpu") == min(item.seconds("cpu") for item in joins)
@@ -67,16 +109,77 @@ def test_selectivity_is_what_the_stream_shows() -> None:
     assert selectivity(2, 100) == pytest.approx(10_000 / (20 * 100) / 20)
 
 
-def test_results_and_report_round_trip(results: dict, tmp_path: Path) -> None:
-    for experiment in results.values():
+def test_the_output_complexity_is_about_what_the_stream_shows() -> None:
+    W = 100
+    table = stream(W, windows=100, complexity=10**9)
+    assert table.num_rows == 2 * W * 100
+    matches = pattern_query("p1s3", W).match(table, time="ts", type="type")
+    assert complexity_of(matches) / table.num_rows == pytest.approx(output_complexity(W), rel=0.4)
+
+
+def test_the_price_rises_as_often_as_the_paper_says() -> None:
+    one = [row["price"] for row in events(4_000).to_pylist() if row["symbol"] == 1]
+    rises = sum((later - earlier) % 1_000 == 1 for earlier, later in pairwise(one))
+    assert rises / len(one) == pytest.approx(P, abs=0.05)
+
+
+class AnotherSystem:
+    """Stands for Flink: writes given matches."""
+
+    def __init__(self, matches: list[tuple[int, ...]]) -> None:
+        self.matches = matches
+
+    def run(self, _pattern: str, _events: Path, *, matches: Path, **_options: object) -> None:
+        matches.write_text("".join(f"{' '.join(map(str, match))}\n" for match in reversed(self.matches)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_peers_are_compared_match_by_match(case) -> None:
+    table, W = events(6_000), 30
+    expected = oracle_matches(case.pattern_query(W), table)
+    assert expected
+    assert kleene_matches(case, W, table) == expected
+    check_matches(case, W, table, expected, AnotherSystem(expected))
+    with pytest.raises(Disagreement, match=r"such as \[\("):
+        check_matches(case, W, table, expected, AnotherSystem([*expected[1:], (1, 2, 3)]))
+
+
+@pytest.mark.parametrize("presentation", PRESENTATIONS.values(), ids=list(PRESENTATIONS))
+def test_results_and_report_round_trip(presentation: Presentation, results: Results, tmp_path: Path) -> None:
+    suite, experiments = presentation.suite, results[presentation.suite.name]
+    for experiment in experiments.values():
         document = to_json(experiment)
         for point in document["points"]:
             assert point["ratios"]["cpu"]
             del point["ratios"]
         assert from_json(document) == experiment
-        save(experiment, SCALES["tiny"], tmp_path / RESULTS)
-    assert load(tmp_path / RESULTS)[0] == results
-    page = write_report(tmp_path / RESULTS, tmp_path / "docs").read_text()
-    assert "Kleene / fastest DuckDB join" in page
+        save(suite, experiment, suite.scales["tiny"], tmp_path)
+    assert load(suite, tmp_path)[0] == experiments
+    page = write_report(presentation, tmp_path, tmp_path / "docs").read_text()
+    assert f"## {presentation.title}\n" in page
+    for experiment in experiments.values():
+        assert f": {experiment.title}\n" in page
     for figure in (tmp_path / "docs" / "figures").iterdir():
         assert figure.name in page
+
+
+def test_each_suite_writes_its_own_part_of_the_page(results: Results, tmp_path: Path) -> None:
+    for name, experiment in (("saseplus", "3"), ("sase", "embedded"), ("saseplus", "3")):
+        suite = PRESENTATIONS[name].suite
+        save(suite, results[name][experiment], suite.scales["tiny"], tmp_path)
+        page = write_report(PRESENTATIONS[name], tmp_path, tmp_path / "docs").read_text()
+    assert page.count("# Benchmarks\n") == 1
+    assert page.count("<!-- end of ") == 2
+    assert "Kleene / fastest DuckDB join" in page
+    assert "basic / backtrack" in page
+
+
+def test_a_report_without_results_says_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="run `python -m benchmarks saseplus` first"):
+        write_report(SASEPLUS, tmp_path, tmp_path)
+
+
+def test_an_unknown_experiment_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["saseplus", "--experiment", "7"])
+    assert "has no experiment '7': choose from 1, 2" in capsys.readouterr().err

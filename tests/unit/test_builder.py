@@ -14,12 +14,15 @@ from kleene.pattern.builder import (
     call,
     count,
     event,
+    first,
     last,
     max_,
+    min_,
     one_of,
     param,
     same,
     seq,
+    stddev,
     sum_,
     var,
 )
@@ -80,6 +83,33 @@ CASES: list[tuple[Draft, str]] = [
     (event("A", "a").times(3), "PATTERN A{3} a[]"),
     (event("A", "a").at_least(2), "PATTERN A{2,} a[]"),
     (event("A", "a").star(), "PATTERN A* a[]"),
+    (RUN, "PATTERN SEQ(KL(A a), B b)"),
+    (seq(any_of("A", "C", name="a").plus(), event("B", "b").optional()), "PATTERN SEQ(ANY(A, C)+ a[], B? b)"),
+    (RUN.strategy("strict-contiguity"), "PATTERN SEQ(A+ a[], B b) WHERE strict_contiguity { }"),
+    (RUN.strategy("skip_till_any_match", "a", "b"), "PATTERN SEQ(A+ a[], B b) WHERE skip_till_any_match(a[], b) { }"),
+    (
+        RUN.strategy("partition_contiguity").where(
+            same("k"), a.current.x > a.previous.x, a.last["odd name"] < 3, a.len % 2 == 0
+        ),
+        """PATTERN SEQ(A+ a[], B b)
+        WHERE partition_contiguity { [k] AND a[i].x > a[i-1].x AND a[a.LEN].`odd name` < 3 AND a.LEN % 2 = 0 }""",
+    ),
+    (
+        RUN.where(first(a.x) == 1, last(a.each.x) == 2, stddev(a.x) > 1, sum_(a.each.x) > 3, avg(a.each.x) > b.x, count(a) > 2),
+        """PATTERN SEQ(A+ a[], B b) WHERE first(a.x) = 1 AND last(a[].x) = 2 AND stddev(a[].x) > 1 AND sum(a[].x) > 3
+        AND avg(a[].x) > b.x AND count(a[]) > 2""",
+    ),
+    (
+        RUN.where(a.current.x > min_(a.so_far.x), a.current.x < stddev(a.so_far.x), last(a.so_far.x) == first(a.so_far.x)),
+        """PATTERN SEQ(A+ a[], B b) WHERE a[i].x > min(a[..i-1].x) AND a[i].x < stddev(a[..i-1].x)
+        AND last(a[..i-1].x) = first(a[..i-1].x)""",
+    ),
+    (
+        RUN.returns(a.len, xs=a.each.x, low=a.first.x, high=a.last.x, mean=avg(a.each.x), n=count(a.each)).into("Run-Event"),
+        """PATTERN SEQ(A+ a[], B b) RETURN a.LEN, a[].x AS xs, a[1].x AS low, a[a.LEN].x AS high, avg(a[].x) AS mean,
+        count(a[]) AS n INTO Run-Event""",
+    ),
+    (RUN.output("NON-OVERLAP").within("n", "events"), "PATTERN SEQ(A+ a[], B b) OUTPUT NON-OVERLAP WITHIN n EVENTS"),
     (PAIR.where(same("id", value=3), same("x", "y")), "PATTERN SEQ(A a, B b) WHERE [id=3] AND [x, y]"),
 ]
 
@@ -111,6 +141,14 @@ def test_repr_is_text() -> None:
 )
 def test_conditions_have_no_truth_value(misuse) -> None:
     with pytest.raises(TypeError, match="write & for AND"):
+        misuse()
+
+
+@pytest.mark.parametrize(
+    "misuse", [lambda: a == 1, lambda: a.first == 1, lambda: b != a, lambda: a.each != 3, lambda: not a, lambda: bool(a.last)]
+)
+def test_events_are_no_values(misuse) -> None:
+    with pytest.raises(TypeError, match="compare one of its attributes"):
         misuse()
 
 

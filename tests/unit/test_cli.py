@@ -15,6 +15,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+import kleene
 from kleene.generators import retail
 from kleene.interfaces.cli import main
 from kleene.interfaces.commands import COMMANDS, demo, display, output, spark
@@ -24,6 +25,9 @@ from kleene.interfaces.commands.progress import Progress
 SEQUENCE = "PATTERN SEQ(A a, B b) WHERE [id] WITHIN 10"
 COLUMNS = ["--columns", "ts:int,type:string,id:int", "--time", "ts", "--type", "type"]
 ROLES = ["--time", "ts", "--type", "type"]
+KLEENE = "PATTERN SEQ(A+ a[], B b) WITHIN 100"
+PAIRS = "PATTERN SEQ(A a, B b) WHERE [id] WITHIN 10 RETURN a.id AS id, b.ts - a.ts AS gap INTO Pair"
+AFTER = "PATTERN SEQ(Pair p, B b) WHERE p.gap > 0 WITHIN 100"
 EVENTS = pa.table({"ts": [1, 2, 3, 20], "type": ["A", "B", "B", "B"], "id": [7, 7, 8, 7]})
 
 
@@ -60,6 +64,10 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["match", "-q", SEQUENCE, "events.csv", *ROLES, "-o", "matches.xls"], "cannot tell the format"),
         (["match", "-q", SEQUENCE, "events.csv", *ROLES, "-o", "m.csv", "--format", "table"], "terminal"),
         (["match", "-q", SEQUENCE, "events.csv", *ROLES, "--quarantine", "bad.csv"], "--bad-rows quarantine"),
+        (["match", "-q", KLEENE, "events.csv", *ROLES, "--compressed"], "give a Parquet or Arrow file"),
+        (["match", "-q", KLEENE, "events.csv", *ROLES, "--compressed", "-o", "m.csv"], "give a Parquet or Arrow file"),
+        (["match", "-q", KLEENE, "events.csv", *ROLES, "--limit-runs", "many"], "expected a number"),
+        (["match", "-q", KLEENE, "events.csv", *ROLES, "--at-limit", "drop"], "invalid choice"),
         (["check"], "a query is required"),
         (["check", "query.sase", "-q", SEQUENCE], "not both"),
         (["check", "-q", SEQUENCE, "--columns", "ts:int"], "--time COLUMN is required"),
@@ -321,6 +329,125 @@ def test_match_finds_the_planted_incidents(tmp_path: Path) -> None:
         assert demo.compare(pq.read_table(found), expected, variables) == ([], [])
 
 
+# Kleene plus: tables, compressed output, limits.
+
+
+@pytest.fixture
+def repeated(tmp_path: Path) -> str:
+    path = tmp_path / "repeated.parquet"
+    pq.write_table(pa.table({"ts": range(6), "type": ["A"] * 5 + ["B"], "id": [7] * 6}), path)
+    return str(path)
+
+
+def test_match_shows_the_events_of_kleene_variables(repeated: str, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "PATTERN SEQ(A+ a[], B b) WHERE skip_till_next_match { a[1].ts = 0 }"
+    assert main(["match", "-q", query, repeated, *ROLES, "--format", "table", "--limit", "1"]) == 0
+    out = capsys.readouterr().out
+    assert all(text in out for text in ("5 events", "ts=0 type=A id=7", "ts=1 type=A id=7", "...", "ts=4 type=A id=7"))
+    assert "ts=2" not in out
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_match_writes_compressed_rows(suffix: str, repeated: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / f"matches.{suffix}"
+    assert main(["match", "-q", KLEENE, repeated, *ROLES, "--compressed", "-o", str(path), "--stats"]) == 0
+    captured = capsys.readouterr()
+    assert "6 events, 31 matches in 1 row," in captured.err
+    assert all(f"  {name}: " in captured.err for name in ("merged", "peak_runs", "buffered", "dropped_runs", "dropped_matches"))
+    table = pq.read_table(path) if suffix == "parquet" else pa.ipc.open_file(path).read_all()
+    assert kleene.count(table) == kleene.expand(table).num_rows == 31
+
+
+def test_match_forced_algorithm(repeated: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("merging", "basic", "backtrack"):
+        argv = [KLEENE, repeated, *ROLES, "--plan", f"algorithm={name}"]
+        assert main(["match", "-q", *argv, "--format", "csv"]) == 0
+        assert "31 matches" in capsys.readouterr().err
+        assert main(["explain", "-q", *argv]) == 0
+
+
+def test_match_limits(repeated: str, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["match", "-q", KLEENE, repeated, *ROLES, "--format", "csv"]
+    assert main([*argv, "--limit-matches", "10"]) == 1
+    assert "more than 10 matches" in capsys.readouterr().err
+    for policy in ("keep-newest", "sample"):
+        assert main([*argv, "--limit-matches", "10", "--at-limit", policy]) == 0
+        err = capsys.readouterr().err
+        assert "6 events, 10 matches," in err
+        assert "warning: 21 matches were let go of at the limits" in err
+    assert main([*argv, "--limit-runs", "2", "--at-limit", "keep-newest", "--plan", "algorithm=basic"]) == 0
+    assert " runs were let go of" in capsys.readouterr().err
+    assert main([*argv, "--limit-runs", "0"]) == 1
+    assert "positive number" in capsys.readouterr().err
+
+
+def test_match_ties(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tied.csv"
+    path.write_text("ts,type,id\n1,A,7\n1,B,7\n", encoding="utf-8")
+    argv = ["match", "-q", "PATTERN SEQ(A a, B b) WHERE skip_till_next_match { }", str(path), *ROLES]
+    assert main(argv) == 1
+    assert "order_by" in capsys.readouterr().err
+    assert main([*argv, "--ties", "arrival", "--format", "csv"]) == 0
+    assert "1 match," in capsys.readouterr().err
+
+
+# --with: queries that read the events of others.
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> str:
+    path = tmp_path / "pairs.sase"
+    path.write_text(PAIRS, encoding="utf-8")
+    return str(path)
+
+
+def test_match_with_other_queries(events: str, pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["match", "-q", AFTER, events, *ROLES, "--with", pairs]
+    assert main([*argv, "--format", "ndjson"]) == 0
+    captured = capsys.readouterr()
+    rows = [json.loads(line) for line in captured.out.splitlines()]
+    assert sorted((row["p"]["ts"], row["p"]["gap"], row["b"]["ts"]) for row in rows) == [(2, 1, 3), (2, 1, 20)]
+    assert "4 events, 2 matches," in captured.err
+    assert main([*argv, "--compressed", "-o", str(tmp_path / "m.parquet")]) == 0
+    assert "4 events, 2 matches in " in capsys.readouterr().err
+
+
+def test_match_with_other_queries_sets_rows_aside(pairs: str, tmp_path: Path) -> None:
+    path, bad = tmp_path / "events.parquet", tmp_path / "bad.parquet"
+    pq.write_table(pa.table({"ts": [1, 2, 3, 4], "type": ["A", "A", "B", "B"], "id": [7, None, 7, 8]}), path)
+    argv = ["match", "-q", AFTER, str(path), *ROLES, "--with", pairs, "-o", str(tmp_path / "m.parquet")]
+    assert main(argv) == 1
+    assert main([*argv, "--bad-rows", "quarantine", "--quarantine", str(bad)]) == 0
+    assert pq.read_table(bad)["ts"].to_pylist() == [2]
+
+
+def test_explain_and_check_with_other_queries(pairs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "-q", AFTER, *COLUMNS, "--with", pairs]) == 0
+    out = capsys.readouterr().out
+    assert out.index("plan of 'pairs'") < out.index("plan of 'query'")
+    assert main(["check", "-q", AFTER, *COLUMNS, "--with", pairs]) == 0
+    assert capsys.readouterr().out.startswith("PATTERN SEQ(Pair p, B b)")
+    assert main(["check", "-q", AFTER.replace("gap", "gape"), *COLUMNS, "--with", pairs]) == 1
+    assert "query 'query': unknown attribute 'gape'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("query", "other", "code", "message"),
+    [
+        (AFTER, SEQUENCE, 2, "'other' has no RETURN ... INTO"),
+        (SEQUENCE, PAIRS, 2, "'other' makes events of type 'Pair', which 'query' does not read"),
+        (f"{AFTER} RETURN b.id AS id INTO A", PAIRS, 1, "in a circle"),
+    ],
+)
+def test_other_queries_must_help(
+    query: str, other: str, code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "other.sase"
+    path.write_text(other, encoding="utf-8")
+    assert main(["check", "-q", query, "--with", str(path)]) == code
+    assert message in capsys.readouterr().err
+
+
 # generate.
 
 
@@ -398,6 +525,9 @@ def test_nested_values_as_csv_and_json(tmp_path: Path) -> None:
 
 def test_display_of_values() -> None:
     assert display.cell(None) == ""
+    assert display.cell([]) == ""
+    assert display.cell([1, None, 3]) == "1, , 3"
+    assert display.cell([{"x": 1}]) == "1 event\nx=1"
     assert display.cell(retail.RetailOptions().opening) == "2006-06-27 06:00:00"
 
 
@@ -456,6 +586,14 @@ def test_match_on_spark(events: str, capsysbinary: pytest.CaptureFixture[bytes])
     assert main(["match", "-q", SEQUENCE, events, *ROLES, "--engine", "spark", "--master", "local[2]"]) == 0
     (row,) = (json.loads(line) for line in capsysbinary.readouterr().out.splitlines())
     assert (row["a"]["ts"], row["b"]["ts"]) == (1, 2)
+
+
+@pytest.mark.spark
+def test_match_with_other_queries_on_spark(events: str, pairs: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    argv = ["match", "-q", AFTER, events, *ROLES, "--with", pairs, "--engine", "spark", "--master", "local[2]"]
+    assert main(argv) == 0
+    rows = [json.loads(line) for line in capsysbinary.readouterr().out.splitlines()]
+    assert sorted((row["p"]["ts"], row["b"]["ts"]) for row in rows) == [(2, 3), (2, 20)]
 
 
 @pytest.mark.spark

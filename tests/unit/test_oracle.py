@@ -115,9 +115,73 @@ def test_ties_across_partitions_matter_only_to_strict_contiguity() -> None:
         found("PATTERN SEQ(A a, B b) WHERE strict_contiguity(a, b) { [k] }", "a1 k=1; c1 k=2; b2 k=1")
 
 
-def test_count_windows_need_a_total_order() -> None:
+@pytest.mark.parametrize(
+    ("query", "events"),
+    [
+        ("SEQ(A a, B b) WITHIN 2 EVENTS", "a1; b1"),
+        ("SEQ(A a, B b) WITHIN 2 EVENTS", "a1; c2; c2b"),
+        ("SEQ(A a, B b) WHERE skip_till_next_match(a, b) { } WITHIN 2 EVENTS", "a1; c2; c2b"),
+        ("SEQ(A a, B b) WHERE partition_contiguity(a, b) { }", "a1; c2; c2b"),
+    ],
+)
+def test_every_event_matters_to_contiguity_and_to_count_windows(query: str, events: str) -> None:
     with pytest.raises(DataError, match="the whole stream"):
-        found("PATTERN SEQ(A a, B b) WITHIN 2 EVENTS", "a1; b1")
+        found(f"PATTERN {query}", events)
+
+
+@pytest.mark.parametrize(
+    ("condition", "tied", "refused"),
+    [
+        ("", "a2; c2", False),  # no component binds a C
+        ("", "n2; c2", False),  # and a negative component binds nothing
+        ("", "a2; n2", False),
+        ("", "a2; b2", True),
+        ("", "a2; a2b", True),
+        ("b.x > 3", "a2; b2 x=3", False),
+        ("b.x > 3", "a2; b2 x=4", True),
+        ("b.x > 3 OR b.y = 1", "a2; b2 x=3 y=1", True),
+        ("b.x > a[1].x", "a2 x=9; b2 x=3", True),  # a condition on two events does not tell
+        ("a[1].x > 3", "b2; a2 x=3", True),  # but a later element it can be
+        ("a[1].x > 3 AND a[i].x > 3", "b2; a2 x=3", False),
+        ("a[1].x > 3 AND a[i].x > 2", "b2; a2 x=3", True),
+        ("a[1].x > 3 AND a[i].x > a[1].x", "b2; a2 x=3", True),
+        ("a[1].x > 3 AND a[i].x > a.LEN + 9", "b2; a2 x=3", True),
+    ],
+)
+def test_ties_are_refused_only_between_events_that_can_be_bound(condition: str, tied: str, refused: bool) -> None:
+    events = f"a1 x=5 y=0; {tied}; b3 x=7 y=0"
+    pattern = "PATTERN SEQ(A+ a[], !(N n), B b)"
+    any_match = f"{pattern} WHERE {condition}" if condition else pattern
+    found(any_match, events)  # there simultaneous events are in no order, and need none
+    next_match = f"{pattern} WHERE skip_till_next_match(a[], b) {{ {condition} }}"
+    for query in (next_match, f"{any_match} OUTPUT NON-OVERLAP"):
+        if refused:
+            with pytest.raises(DataError, match="tie at timestamp 2"):
+                found(query, events)
+        else:
+            found(query, events)
+        found(query, events, ties="arrival")
+
+
+def test_a_condition_on_every_element_tells_only_under_any_match() -> None:
+    """Under skip_till_next_match it is decided on proceed: a run may take the element, and is then blocked."""
+    events = "a1 x=5; b2 x=0; a2 x=3; b3 x=7"
+    assert found("PATTERN SEQ(A+ a[], B b) WHERE a[].x > 3 OUTPUT NON-OVERLAP", events) == ["a=[a1] b=b2"]
+    with pytest.raises(DataError, match="tie at timestamp 2"):
+        found("PATTERN SEQ(A+ a[], B b) WHERE skip_till_next_match(a[], b) { a[].x > 3 }", events)
+
+
+def test_tied_events_that_do_not_matter_change_nothing() -> None:
+    query = "PATTERN SEQ(A+ a[], B b) WHERE skip_till_next_match(a[], b) { a[1].x > 1 AND a[i].x > 1 }"
+    assert found(query, "a1 x=2; a2 x=2; a2b x=1; c2 x=0; b3 x=0") == ["a=[a1,a2] b=b3", "a=[a2] b=b3"]
+
+
+def test_non_overlap_orders_what_arrives_together() -> None:
+    query = "PATTERN SEQ(A a, B b) OUTPUT NON-OVERLAP"
+    with pytest.raises(DataError, match="the whole stream"):
+        found(query, "a1; b1; b2")
+    assert found(query, "a1; b1; b2", ties="arrival") == ["a=a1 b=b1"]
+    assert found(query, "a1 seq=1; b1 seq=2; b2 seq=1", "order_by seq") == ["a=a1 b=b1"]
 
 
 # --- negation ---------------------------------------------------------------------------------------------------------

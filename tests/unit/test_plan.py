@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.plan.options import CHOICES, PRESETS, sequence_options
+from kleene.plan.options import CHOICES, PRESETS, plan_options
 
 EVENTS = pa.schema(
     [
@@ -155,7 +155,7 @@ def test_a_null_in_a_spelled_out_key_is_no_candidate_and_no_error():
 
 def test_options_are_checked_together():
     with pytest.raises(kleene.PlanningError, match=r"unknown plan 'papr'(.|\n)*did you mean 'paper'(.|\n)*negation"):
-        sequence_options({"preset": "papr", "negation": "magic", "windowinscan": True})
+        plan_options({"preset": "papr", "negation": "magic", "windowinscan": True})
 
 
 def test_presets_use_known_choices():

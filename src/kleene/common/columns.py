@@ -58,6 +58,11 @@ def take(column: pa.Array, rows: Array) -> pa.Array:
     return column.take(pa.array(rows))
 
 
+def select(column: pa.Array, rows: Array) -> pa.Array:
+    """`column[rows]` where rows ascend without repetition: all of them are the column itself."""
+    return column if rows.size == len(column) else take(column, rows)
+
+
 def concat(pieces: Sequence[pa.Array]) -> pa.Array:
     """One array of several; the only one as it is."""
     if len(pieces) == 1:

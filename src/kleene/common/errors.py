@@ -64,6 +64,10 @@ class DataError(KleeneError):
     """The events cannot be processed as they are: NULL time or key, ties where order matters, unreadable files."""
 
 
+class LimitError(DataError):
+    """A query would keep or report more than its limits allow."""
+
+
 class StateError(KleeneError):
     """Saved state cannot be used by this version or this query."""
 

@@ -7,10 +7,14 @@ from typing import Any
 import pyarrow as pa
 
 from kleene.engine.matcher import Matcher
+from kleene.engine.nfa import NfaMatcher
 from kleene.engine.sequence import SequenceMatcher
+from kleene.plan.optimizer import Plan
 from kleene.plan.sequence import SequencePlan
 
 
-def build_matcher(plan: SequencePlan, events: pa.Schema, *, bad_rows: str = "error", **tuning: Any) -> Matcher:
+def build_matcher(plan: Plan, events: pa.Schema, *, bad_rows: str = "error", **tuning: Any) -> Matcher:
     """A matcher of the plan for events with the given Arrow schema."""
-    return SequenceMatcher(plan, events, bad_rows=bad_rows, **tuning)
+    if isinstance(plan, SequencePlan):
+        return SequenceMatcher(plan, events, bad_rows=bad_rows, **tuning)
+    return NfaMatcher(plan, events, bad_rows=bad_rows, **tuning)

@@ -47,7 +47,7 @@ class ColumnSpec:
 
 
 @dataclass(slots=True)
-class _Program:
+class Program:
     """What the levels' bodies share: columns and constants, numbered."""
 
     bound: BoundQuery
@@ -77,10 +77,13 @@ Truth = tuple[str, str]
 """Source of (is true, is false)."""
 
 
-class _Body:
+class Body:
     """Writes the body of one level: what reads only bound events goes before the loop, the rest inside it."""
 
-    def __init__(self, program: _Program, positions: dict[str, int], level: int) -> None:
+    prefix = "v"
+    """Of the names that the body defines."""
+
+    def __init__(self, program: Program, positions: dict[str, int], level: int) -> None:
         self.program = program
         self.positions = positions
         self.level = level
@@ -88,19 +91,27 @@ class _Body:
         self.inside: list[str] = []
         self._names: dict[tuple[str, bool], str] = {}
 
+    def in_loop(self, node: p.Expression) -> bool:
+        """Whether a node's value changes from one candidate to the next."""
+        return any(self.positions[variable] == self.level for variable in p.variables(node))
+
+    def is_column(self, node: p.Expression) -> bool:
+        """Whether a node is read as a column."""
+        return is_column(node)
+
     def name(self, source: str, node: p.Expression) -> str:
         """A variable that holds the source's value, written once."""
-        loop = any(self.positions[variable] == self.level for variable in p.variables(node))
+        loop = self.in_loop(node)
         key = (source, loop)
         if key not in self._names:
-            self._names[key] = f"v{len(self._names)}"
+            self._names[key] = f"{self.prefix}{len(self._names)}"
             (self.inside if loop else self.hoisted).append(f"{self._names[key]} = {source}")
         return self._names[key]
 
     def value(self, node: p.Expression) -> Value:
         if isinstance(node, p.Literal):
             return self._literal(node)
-        if is_column(node):
+        if self.is_column(node):
             return self._column(node)
         if isinstance(node, p.Negate):
             number, known, is_float = self.value(node.operand)
@@ -166,8 +177,7 @@ class _Body:
         return result, known, is_float
 
     def _statement(self, source: str, node: p.Expression) -> None:
-        loop = any(self.positions[variable] == self.level for variable in p.variables(node))
-        lines = self.inside if loop else self.hoisted
+        lines = self.inside if self.in_loop(node) else self.hoisted
         if source not in lines:
             lines.append(source)
 
@@ -253,13 +263,13 @@ def build_filter(bound: BoundQuery, variables: Sequence[str], levels: Sequence[S
     """The block filter of the predicates decided at each level, or None without any."""
     if not any(levels):
         return None
-    program = _Program(bound)
+    program = Program(bound)
     positions = {variable: index for index, variable in enumerate(variables)}
     lines = ["def block_filter(level, bound, stack, selected, n, ints, floats, valid, constants):"]
     for level, conjuncts in enumerate(levels):
         if not conjuncts:
             continue
-        body = _Body(program, positions, level)
+        body = Body(program, positions, level)
         held = [body.truth(conjunct)[0] for conjunct in conjuncts]
         lines += [
             f"    if level == {level}:",
@@ -297,7 +307,7 @@ def _keep_all(_0, _1, _2, _3, n, _5, _6, _7, _8):  # type: ignore[no-untyped-def
 
 
 def fill_columns(
-    program: FilterProgram | None,
+    program: FilterProgram | Program | None,
     rows: int,
     column: Callable[[ColumnSpec], pa.Array],
     places: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]],
@@ -327,7 +337,7 @@ def fill_columns(
         floats[index] = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False)
     for index, literal in enumerate(program.constants):
         constants[index + 1] = _constant(literal, dictionary, unit)
-    return places(ints), places(floats), places(valid), constants
+    return places(ints), places(floats), valid if valid.all() else places(valid), constants
 
 
 def check_overflow(constants: np.ndarray[Any, Any]) -> None:

@@ -65,6 +65,15 @@ def combined_codes(columns: Sequence[pa.Array]) -> tuple[Array, int]:
     return codes, count
 
 
+def without_nulls(column: pa.Array) -> pa.Array:
+    """A key column: only rows of types that do not have the attribute may still be NULL, and none of them is ever bound."""
+    if column.null_count == 0:
+        return column
+    column = widen(column)
+    zero: Any = "" if pa.types.is_string(column.type) else 0
+    return pc.fill_null(column, pa.scalar(zero).cast(column.type))
+
+
 @dataclass(frozen=True, slots=True)
 class Groups:
     """Rows in group order: `order[i]` is the row at place i, groups are `[offsets[g], offsets[g + 1])`, `ts` and `masks` are

@@ -24,15 +24,25 @@ class Metrics:
     bad: int = 0
     """Rows with a NULL time, key or type, or an undeclared type."""
     instances: int = 0
-    """Events pushed on stacks."""
+    """Events pushed on stacks; runs that were started."""
     visits: int = 0
-    """Instances (or cells of the runtime stack) looked at by construction."""
+    """Instances (or cells of the runtime stack) looked at by construction; runs that an event was put to."""
     sequences: int = 0
-    """Event sequences that construction made."""
+    """Event sequences that construction made; matches read from the match buffer."""
     selected: int = 0
     """Sequences left after selection and window."""
     matches: int = 0
     """Matches reported."""
+    merged: int = 0
+    """Runs that were merged into another one."""
+    peak_runs: int = 0
+    """The most runs alive at a time in one partition."""
+    buffered: int = 0
+    """The most nodes in the match buffer."""
+    dropped_runs: int = 0
+    """Runs let go of at the limit."""
+    dropped_matches: int = 0
+    """Matches let go of at the limit."""
 
 
 @dataclass(slots=True)

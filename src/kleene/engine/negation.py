@@ -1,13 +1,19 @@
-"""The negation operator: removes sequences with a forbidden event in their interval (SASE section 3.3)."""
+"""The negation operator: finds matches with a forbidden event in their interval (SASE section 3.3).
+
+The interval is open between the neighbours of the negative component: from the last element of the one before it to the first
+of the one after it. Where there is no neighbour, the window bounds it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from kleene.engine.kernels import negation as kernels
-from kleene.engine.vectorized import Evaluator
+from kleene.engine.match_values import MatchEvaluator, MatchRows
+from kleene.engine.matches import Matches
 from kleene.engine.working_set import WorkingSet
 from kleene.pattern.bound import BoundQuery
 from kleene.plan.sequence import NegativeComponent
@@ -29,14 +35,22 @@ class NegativeIndex:
     def __init__(
         self,
         component: NegativeComponent,
+        positives: Sequence[str],
         bit: int,
         method: str,
         window: int | None,
         working: WorkingSet,
         rank: Array,
         keys: Array | None,
+        order: Array,
     ) -> None:
+        """`positives` are the variables of the branch, to which the component's neighbours are indices; `bit` marks the rows of
+        the negative events; `order` gives the row at each place.
+        """
         self._component = component
+        self._after = None if component.after is None else positives[component.after]
+        self._before = None if component.before is None else positives[component.before]
+        self._order = order
         self._indexed = method == "time_index"
         self._window = window or 0
         self._working = working
@@ -58,49 +72,41 @@ class NegativeIndex:
             self._bounds = np.searchsorted(partitions, np.arange(int(partitions[-1]) + 2))
         self._rows, self._own = rows, own
 
-    def dead(self, bound: BoundQuery, variables: list[str], sequences: Array) -> Array:
-        """Which of the sequences (rows per component and sequence) have a forbidden event."""
-        count = sequences.shape[1]
-        dead = np.zeros(count, bool)
+    def dead(self, bound: BoundQuery, matches: Matches) -> Array:
+        """Which of the matches have a forbidden event."""
+        dead = np.zeros(matches.count, bool)
         if self._rows.size == 0:
             return dead
         predicates = self._component.predicates
         room = max(PAIRS, self._rows.size) if predicates else 0
         pair_match, pair_row = np.empty(room, np.int64), np.empty(room, np.int64)
-        begin = 0
-        while begin < count:
-            begin, found = self._probe(sequences, begin, bool(predicates), dead, pair_match, pair_row)
-            if found:
-                matches, rows = pair_match[:found], pair_row[:found]
-                held = self._decide(bound, variables, sequences, matches, rows)
-                dead[matches[held]] = True
-        return dead
-
-    def _probe(
-        self, sequences: Array, begin: int, pairs: bool, dead: Array, pair_match: Array, pair_row: Array
-    ) -> tuple[int, int]:
-        component = self._component
-        first, last = sequences[0], sequences[-1]
-        after = EMPTY if component.after is None else sequences[component.after]
-        before = EMPTY if component.before is None else sequences[component.before]
+        first, last = self._order.take(matches.first), self._order.take(matches.last)
+        after = EMPTY if self._after is None else self._order.take(matches.last_of(self._after))
+        before = EMPTY if self._before is None else self._order.take(matches.first_of(self._before))
         match_keys = self._keys.take(first) if self._keys.size else EMPTY
         common = (first, last, after, before, match_keys, self._window, self._ts, self._rank)
-        out = (begin, pairs, dead, pair_match, pair_row)
-        if self._indexed:
-            index = (self._origin, self._width, self._bounds, self._own, self._rows)
-            return kernels.probe(*common, *index, *out)
-        return kernels.scan(*common, self._own, self._rows, *out)
+        begin = 0
+        while begin < matches.count:
+            out = (begin, bool(predicates), dead, pair_match, pair_row)
+            if self._indexed:
+                index = (self._origin, self._width, self._bounds, self._own, self._rows)
+                begin, found = kernels.probe(*common, *index, *out)
+            else:
+                begin, found = kernels.scan(*common, self._own, self._rows, *out)
+            if found:
+                held = self._decide(bound, matches, pair_match[:found], pair_row[:found])
+                dead[pair_match[:found][held]] = True
+        return dead
 
-    def _decide(self, bound: BoundQuery, variables: list[str], sequences: Array, matches: Array, rows: Array) -> Array:
-        """Which pairs satisfy all of the component's predicates."""
-
-        def column(variable: str, name: str) -> Any:
-            if variable == self._component.event.variable:
-                return self._working.gather(name, rows)
-            return self._working.gather(name, sequences[variables.index(variable)].take(matches))
-
-        evaluator = Evaluator(bound, column, rows.size)
-        held = np.ones(rows.size, bool)
+    def _decide(self, bound: BoundQuery, matches: Matches, pair_match: Array, pair_row: Array) -> Array:
+        """Which pairs of a match and a negative row satisfy all of the component's predicates."""
+        # Pairs come in order of the matches; only the matches that have some are looked at, as rows.
+        new = np.ones(pair_match.size, bool)
+        new[1:] = pair_match[1:] != pair_match[:-1]
+        asked = matches.take(pair_match[new]).mapped(self._order)
+        pairs = MatchRows(asked, np.cumsum(new) - 1, {self._component.event.variable: pair_row})
+        evaluator = MatchEvaluator(bound, self._working.gather, pairs)
+        held = np.ones(pair_match.size, bool)
         for predicate in self._component.predicates:
             held &= evaluator.holds(predicate)
         return held

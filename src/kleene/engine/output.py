@@ -1,40 +1,63 @@
-"""The transformation operator: sequences of events become match rows (semantics, section 6).
+"""The transformation operator: matches become rows (semantics, section 6).
 
-A match row has `query`, `match_id`, `match_start`, `match_end`, then one struct per variable or the RETURN columns. The id is
-a hash of the query and of the events' contents (the columns that the plan reads), so it is the same in every runtime and
-batch; identical simultaneous events are told apart by their number.
+A match row has `query`, `match_id`, `match_start`, `match_end`, then one struct per variable (a list of structs for a Kleene
+variable, NULL for one of another branch) or the RETURN columns. The id is a hash of the query and of the events' contents (the
+columns that the plan reads), so it is the same in every runtime and batch; identical simultaneous events are told apart by
+their number.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.engine.kernels.identity import absorb, hash_strings, match_ids
+from kleene.engine.kernels.identity import FIRST_FACTOR, absorb, add_events, finish_ids, hash_lists, hash_strings, next_factor
+from kleene.engine.match_values import Gather, MatchEvaluator, MatchRows, as_list
+from kleene.engine.matches import Matches
 from kleene.engine.placed import WORTH_PLACING, PlacedColumns
-from kleene.engine.vectorized import Evaluator, Rows, widen
-from kleene.pattern.predicates import Attribute
+from kleene.engine.vectorized import widen
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.operators import Event
+from kleene.pattern.policies import LogicalQuery
 from kleene.pattern.text import query_text
-from kleene.plan.sequence import SequencePlan
+from kleene.plan.sequence import Transformation
 
 Array = np.ndarray[Any, Any]
 
 NULL_WORD = np.uint64(0x5BD1E9955BD1E995)
 
 
+class WrittenPlan(Protocol):
+    """What the writer needs of a plan."""
+
+    @property
+    def bound(self) -> BoundQuery: ...
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the events that the plan reads."""
+
+    @property
+    def transformation(self) -> Transformation: ...
+
+
 class MatchWriter:
     """Writes the matches of one plan."""
 
-    def __init__(self, plan: SequencePlan, events: pa.Schema) -> None:
-        self._plan = plan
+    def __init__(self, plan: WrittenPlan, events: pa.Schema) -> None:
+        self._bound = plan.bound
+        self._columns = plan.columns
+        self._returns = plan.transformation.columns
         self._events = events
-        self._variables = [event.variable for event in plan.scan.components]
+        self._components = [event for event in plan.bound.components if not event.negated]
+        """The positive components of all branches, in order of appearance."""
+        self._struct = pa.struct([events.field(name).with_nullable(True) for name in plan.columns])
         self._time = plan.bound.schema.time
-        self._seed = np.uint64(query_seed(plan))
+        self._seed = np.uint64(query_seed(plan.bound.query))
         self._names = pa.array([], pa.string())
         self.schema = self._output_schema()
 
@@ -46,71 +69,98 @@ class MatchWriter:
             pa.field("match_start", time, nullable=False),
             pa.field("match_end", time, nullable=False),
         ]
-        if self._plan.transformation.columns:
-            returned = self._returned(lambda _, name: pa.array([], self._events.field(name).type), 0)
-            return pa.schema([*head, *(pa.field(alias, values.type) for alias, values in returned)])
-        struct = pa.struct([self._events.field(name).with_nullable(True) for name in self._plan.columns])
-        return pa.schema([*head, *(pa.field(variable, struct) for variable in self._variables)])
+        if self._returns:
+            matches = _no_matches(self._components)
+            returned = self._returned(lambda name, _: pa.array([], self._events.field(name).type), matches)
+            names = [alias for alias, _ in self._returns]
+            return pa.schema([*head, *(pa.field(name, values.type) for name, values in zip(names, returned, strict=True))])
+        return pa.schema([*head, *(pa.field(event.variable, self._type_of(event)) for event in self._components)])
 
-    def write(self, events: PlacedColumns, hashes: EventHashes, sequences: Array) -> pa.RecordBatch:
-        """The match rows of sequences (places per component and sequence)."""
-        count = sequences.shape[1]
-        places = dict(zip(self._variables, sequences, strict=True))
-        gathered: dict[tuple[str, str], pa.Array] = {}
+    def _type_of(self, event: Event) -> pa.DataType:
+        return pa.list_(self._struct) if event.is_kleene else self._struct
 
-        def column(variable: str, name: str) -> pa.Array:
-            if (variable, name) not in gathered:
-                gathered[variable, name] = events.gather(name, places[variable])
-            return gathered[variable, name]
-
+    def write(self, events: PlacedColumns, hashes: EventHashes, matches: Matches) -> pa.RecordBatch:
+        """The rows of matches."""
+        gather = _once(events.gather)
         columns: list[pa.Array] = [
-            self._query_names(count),
-            self._match_ids(hashes, sequences),
-            column(self._variables[0], self._time),
-            column(self._variables[-1], self._time),
+            self._query_names(matches.count),
+            self._match_ids(hashes, matches),
+            gather(self._time, matches.first),
+            gather(self._time, matches.last),
         ]
-        if self._plan.transformation.columns:
-            columns += [values for _, values in self._returned(column, count)]
+        if self._returns:
+            columns += self._returned(gather, matches)
         else:
-            fields = list(self.schema.field(self._variables[0]).type)
-            for variable in self._variables:
-                children = [column(variable, name) for name in self._plan.columns]
-                columns.append(pa.StructArray.from_arrays(children, fields=fields))
+            columns += [self._variable(event, gather, matches) for event in self._components]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _returned(self, column: Rows, count: int) -> list[tuple[str, pa.Array]]:
-        """The RETURN columns: an attribute as it is in the events (NULL where the type lacks it), anything else computed."""
-        evaluator = Evaluator(self._plan.bound, column, count)
-        found: list[tuple[str, pa.Array]] = []
-        for alias, item in self._plan.transformation.columns:
-            if isinstance(item, Attribute):
-                values = column(item.variable, item.name)
-                lacking = evaluator.lacking(item)
-                if lacking is not None:
-                    values = pc.if_else(lacking, pa.scalar(None, values.type), values)
-            else:
-                values = evaluator.values(item)
-            found.append((alias, values))
-        return found
+    def _variable(self, event: Event, gather: Gather, matches: Matches) -> pa.Array:
+        """The events of a variable: structs, lists of structs for Kleene, NULL where it is absent."""
+        if event.variable in matches.singles:
+            return self._structs(gather, matches.singles[event.variable])
+        if event.variable in matches.lists:
+            offsets, places = matches.lists[event.variable]
+            return as_list(offsets, self._structs(gather, places))
+        return pa.nulls(matches.count, self._type_of(event))
+
+    def _structs(self, gather: Gather, places: Array) -> pa.Array:
+        children = [gather(name, places) for name in self._columns]
+        return pa.StructArray.from_arrays(children, fields=list(self._struct))
+
+    def _returned(self, gather: Gather, matches: Matches) -> list[pa.Array]:
+        evaluator = MatchEvaluator(self._bound, gather, MatchRows(matches))
+        return [evaluator.returned(item) for _, item in self._returns]
 
     def _query_names(self, count: int) -> pa.Array:
         if len(self._names) < count:
-            self._names = pa.repeat(pa.scalar(self._plan.bound.query.name), count)
+            self._names = pa.repeat(pa.scalar(self._bound.query.name), count)
         return self._names.slice(0, count)
 
-    def _match_ids(self, hashes: EventHashes, sequences: Array) -> pa.Array:
-        count = sequences.shape[1]
-        ids = pa.allocate_buffer(8 * count)
+    def _match_ids(self, hashes: EventHashes, matches: Matches) -> pa.Array:
+        """A hash of the query and of the events under each variable; an absent variable only skips its factor."""
+        buffer = pa.allocate_buffer(8 * matches.count)
+        ids = np.frombuffer(buffer, np.uint64)
+        ids[:] = self._seed
+        known = hashes.of(matches)
+        factor = FIRST_FACTOR
         with np.errstate(over="ignore"):
-            match_ids(sequences, hashes.of(sequences), self._seed, np.frombuffer(ids, np.uint64))
-        return pa.Array.from_buffers(pa.int64(), count, [None, ids])
+            for event in self._components:
+                if event.variable in matches.singles:
+                    add_events(ids, known, matches.singles[event.variable], np.uint64(factor))
+                elif event.variable in matches.lists:
+                    words = np.empty(matches.count, np.uint64)
+                    hash_lists(*matches.lists[event.variable], known, words)
+                    ids += words * np.uint64(factor)
+                factor = next_factor(factor)
+            finish_ids(ids)
+        return pa.Array.from_buffers(pa.int64(), matches.count, [None, buffer])
 
 
-def query_seed(plan: SequencePlan) -> int:
+def query_seed(query: LogicalQuery) -> int:
     """A hash of the query's meaning: its name and canonical text."""
-    query = plan.bound.query
     digest = hashlib.blake2b(f"{query.name}\0{query_text(query)}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big")
+
+
+def _once(gather: Gather) -> Gather:
+    """Gathers each column at the same array of places only once."""
+    found: dict[tuple[int, str], tuple[Array, pa.Array]] = {}
+
+    def column(name: str, places: Array) -> pa.Array:
+        key = (id(places), name)
+        if key not in found:
+            found[key] = places, gather(name, places)  # with the places, so that their id stays theirs
+        return found[key][1]
+
+    return column
+
+
+def _no_matches(components: Sequence[Event]) -> Matches:
+    """No matches in which no variable is absent, to see the types of what is computed from them."""
+    nothing = np.empty(0, np.int64)
+    singles = {event.variable: nothing for event in components if not event.is_kleene}
+    lists = {event.variable: (np.zeros(1, np.int64), nothing) for event in components if event.is_kleene}
+    return Matches(0, singles, lists, nothing, nothing)
 
 
 class EventHashes:
@@ -126,17 +176,18 @@ class EventHashes:
         self._all = tied
         """Identical simultaneous events are told apart among all events, so where there are ties all are computed."""
 
-    def of(self, sequences: Array) -> Array:
-        """The hashes by place, filled for the events of the sequences."""
+    def of(self, matches: Matches) -> Array:
+        """The hashes by place, filled for the events of the matches."""
         total = len(self._events)
         if self._asked < total:
-            self._asked += sequences.size
+            self._asked += sum(places.size for places in matches.places())
             wanted = ~self._known
             if self._all or self._asked * WORTH_PLACING > total:
                 self._asked = total  # all are known from here on
             else:
                 used = np.zeros(total, bool)
-                used[sequences.ravel()] = True
+                for some in matches.places():
+                    used[some] = True
                 wanted &= used
             places = np.flatnonzero(wanted)
             self._hashes[places] = self._compute(places)

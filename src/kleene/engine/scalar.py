@@ -99,6 +99,8 @@ def _microseconds(duration: Column) -> Column:
 
 def _remainder(left: Column, right: Column) -> Column:
     """The remainder with the sign of the dividend; NULL where an operand is NULL or the divisor zero."""
+    if _divides_integers(left, right):
+        return _integer_remainder(left.to_numpy(), right.as_py())
     right = _without_zero(right)
     known = pc.and_(pc.is_valid(left), pc.is_valid(right))
     one = pa.scalar(1, right.type) if right.type == pa.int64() else pa.scalar(1.0)
@@ -110,6 +112,22 @@ def _remainder(left: Column, right: Column) -> Column:
         with np.errstate(invalid="ignore"):
             value = pa.array(np.fmod(_numpy(dividend), _numpy(divisor)))
     return pc.if_else(known, value, pa.scalar(None, left.type))
+
+
+def _integer_remainder(dividend: Any, divisor: int) -> Column:
+    """NumPy divides by one number several times faster than it finds the remainders of pairs."""
+    remainder = dividend - dividend // divisor * divisor
+    negative = dividend < 0
+    if negative.any():
+        np.subtract(remainder, divisor, out=remainder, where=negative & (remainder != 0))
+    return pa.array(remainder)
+
+
+def _divides_integers(left: Column, right: Column) -> bool:
+    """Whether a column of integers without NULLs is divided by a positive constant."""
+    if not isinstance(right, pa.Scalar) or not isinstance(left, pa.Array) or left.null_count:
+        return False
+    return bool(left.type == pa.int64() and right.type == pa.int64() and right.is_valid and right.as_py() > 0)
 
 
 def _numpy(value: Column) -> Any:

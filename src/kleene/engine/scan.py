@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import take, view
+from kleene.common.columns import select, view
 from kleene.common.errors import DataError
-from kleene.engine.kernels.rows import SLOTS, select_by_text, select_by_type, text_slot
+from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL, SLOTS, keep_where, select_by_text, select_by_type, text_slot
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.vectorized import Evaluator, as_text
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
-from kleene.pattern.predicates import Expression
+from kleene.pattern.predicates import Arithmetic, Attribute, Comparison, Expression, Literal
 
 Array = np.ndarray[Any, Any]
 
@@ -67,7 +67,7 @@ class Scan:
         if bad is not None:
             self._report(batch, rows, bad, before)
             rows, masks = rows[bad == ""], masks[bad == ""]
-        masks = self._by_predicates(batch, rows, masks)
+        self._by_predicates(batch, rows, masks)
         kept = masks != 0
         if not kept.all():
             rows, masks = rows[kept], masks[kept]
@@ -135,20 +135,41 @@ class Scan:
             return UNDECLARED
         return sum(1 << index for index, event in enumerate(self._components) if event_type in event.types)
 
-    def _by_predicates(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> Array:
+    def _by_predicates(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> None:
+        """Clears the bits of components whose predicates do not hold, in place."""
         for index, predicates in enumerate(self._predicates):
             if not predicates:
                 continue
-            positions = np.flatnonzero((masks >> index) & 1)
+            bit = 1 << index
+            plain = [compared for item in predicates if (compared := self._compared(item, batch)) is not None]
+            for values, test in plain:
+                keep_where(values, rows, *test, masks, bit)
+            if len(plain) == len(predicates):
+                continue
+            positions = np.flatnonzero(masks & bit)
             own = rows[positions]
             for predicate in predicates:
-                held = self._holds(predicate, batch, own)
-                masks[positions[~held]] &= ~(1 << index)
-                positions, own = positions[held], own[held]
-        return masks
+                if self._compared(predicate, batch) is None:
+                    held = self._holds(predicate, batch, own)
+                    masks[positions[~held]] &= ~bit
+                    positions, own = positions[held], own[held]
+
+    def _compared(self, predicate: Expression, batch: pa.RecordBatch) -> tuple[Array, tuple[int, int, int]] | None:
+        """What `keep_where` needs to decide a predicate: the commonest ones compare an integer with a constant."""
+        test = integer_test(predicate)
+        if test is None:
+            return None
+        attribute, *numbers = test
+        column = batch.column(attribute.name)
+        small = pa.types.is_signed_integer(column.type) and column.type.bit_width <= 32
+        if column.null_count or not (small or (column.type == pa.int64() and not numbers[2])):
+            return None
+        if any(self._bound.lacks(event_type, attribute.name) for event_type in self._bound.component(attribute.variable).types):
+            return None
+        return view(column), (numbers[0], numbers[1], numbers[2])
 
     def _holds(self, predicate: Expression, batch: pa.RecordBatch, rows: Array) -> Array:
-        return Evaluator(self._bound, lambda _, name: take(batch.column(name), rows), rows.size).holds(predicate)
+        return Evaluator(self._bound, lambda _, name: select(batch.column(name), rows), rows.size).holds(predicate)
 
     def _bad(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> Array | None:
         """The reason why each row is bad ("" for good ones), or None when none is."""
@@ -197,6 +218,31 @@ class Scan:
             taken = batch.take(pa.array(rows[positions]))
             reason = pa.array(bad[positions].tolist(), pa.string())
             self._quarantine.batches.append(taken.append_column("reason", reason))
+
+
+ACCEPTED = {"=": EQUAL, "!=": BELOW | ABOVE, "<": BELOW, "<=": BELOW | EQUAL, ">": ABOVE, ">=": ABOVE | EQUAL}
+
+
+def integer_test(predicate: Expression) -> tuple[Attribute, int, int, int] | None:
+    """`x < 150` and `x % 500 = 0` as (attribute, accepted outcomes, constant, modulus or 0); None for any other predicate.
+
+    >>> integer_test(Comparison("<", Attribute("b", "volume"), Literal(150)))[1:]
+    (1, 150, 0)
+    """
+    if not isinstance(predicate, Comparison) or not _is_small(predicate.right):
+        return None
+    tested, modulus = predicate.left, 0
+    if isinstance(tested, Arithmetic) and tested.operator == "%" and _is_small(tested.right):
+        tested, modulus = tested.left, tested.right.value  # type: ignore[attr-defined]
+        if modulus <= 0:
+            return None
+    if not isinstance(tested, Attribute):
+        return None
+    return tested, ACCEPTED[predicate.operator], predicate.right.value, modulus  # type: ignore[attr-defined]
+
+
+def _is_small(node: Expression) -> bool:
+    return isinstance(node, Literal) and type(node.value) is int and abs(node.value) < 1 << 31
 
 
 def _shown(value: pa.Scalar) -> object:

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.engine.filters import ColumnSpec, FilterProgram, build_filter, check_overflow, fill_columns, no_filter
-from kleene.engine.grouping import combined_codes, group_rows, value_codes
+from kleene.engine.grouping import combined_codes, group_rows, value_codes, without_nulls
 from kleene.engine.kernels import sequence as kernels
 from kleene.engine.matcher import BadRows, Metrics
+from kleene.engine.matches import Matches
 from kleene.engine.negation import NegativeIndex
 from kleene.engine.output import EventHashes, MatchWriter
 from kleene.engine.placed import PlacedColumns
@@ -55,13 +56,13 @@ class SequenceMatcher:
         self._negatives = plan.negation.components if plan.negation else ()
         self._scan = Scan(
             plan.bound,
-            [*plan.scan.components, *(item.event for item in self._negatives)],
-            [*plan.scan.predicates, *(item.scan_predicates for item in self._negatives)],
+            [event for event, _ in plan.scanned],
+            [predicates for _, predicates in plan.scanned],
             key_attributes(plan.bound),
             bad_rows,
             self.metrics,
             self.bad_rows,
-            keep_irrelevant=plan.construction.algorithm == "runtime_stack",
+            keep_irrelevant=plan.all_rows,
         )
         self._filter: FilterProgram | None = build_filter(plan.bound, self._variables, plan.construction.predicates)
         self._writer = MatchWriter(plan, events)
@@ -98,7 +99,7 @@ class SequenceMatcher:
                 kept = run.negated(self._select(run, kept))
                 self.metrics.matches += kept.shape[1]
                 if kept.shape[1]:
-                    yield self._writer.write(run.events, run.hashes, kept)
+                    yield self._writer.write(run.events, run.hashes, Matches.of_sequences(self._variables, kept))
         self._reported = watermark
         if watermark is not None:
             working.forget(self._horizon(watermark))
@@ -169,15 +170,16 @@ class _Run:
         """The partition of each row as a code, and how many codes there are; None without partitioning."""
         if not self._plan.scan.partition:
             return None, 1
-        return combined_codes([_without_nulls(self._working.column(name)) for name in self._plan.scan.partition])
+        return combined_codes([without_nulls(self._working.column(name)) for name in self._plan.scan.partition])
 
     def _negative_indexes(self) -> list[NegativeIndex]:
         negation = self._plan.negation
         if negation is None:
             return []
-        first = len(self._variables)
+        first, order = len(self._variables), self._groups.order
+        shared = (negation.method, negation.window, self._working, self._rank, self._codes, order)
         return [
-            NegativeIndex(component, first + index, negation.method, negation.window, self._working, self._rank, self._codes)
+            NegativeIndex(component, self._variables, first + index, *shared)
             for index, component in enumerate(negation.components)
         ]
 
@@ -192,7 +194,7 @@ class _Run:
         """The sequences without a forbidden event."""
         for index in self._indexes:
             if sequences.shape[1]:
-                dead = index.dead(self._plan.bound, self._variables, self._groups.order.take(sequences))
+                dead = index.dead(self._plan.bound, Matches.of_sequences(self._variables, sequences))
                 sequences = sequences[:, ~dead]
         return sequences
 
@@ -264,7 +266,7 @@ class _Run:
         names = self._plan.construction.tests or self._plan.scan.transition_tests
         tests = np.empty((len(names), len(self._working)), np.int64)
         for index, name in enumerate(names):
-            codes, _ = value_codes(_without_nulls(self._working.column(name)))
+            codes, _ = value_codes(without_nulls(self._working.column(name)))
             tests[index] = self._groups.places(codes)
         return tests
 
@@ -285,12 +287,3 @@ class _Run:
         places = np.full(len(self._working), -1, np.int64)
         places[rows] = np.arange(rows.size)
         return values.take(pa.array(places, mask=places < 0))
-
-
-def _without_nulls(column: pa.Array) -> pa.Array:
-    """A key column: only rows of types that do not have the attribute may still be NULL, and no stack holds those."""
-    if column.null_count == 0:
-        return column
-    column = widen(column)
-    zero: Any = "" if pa.types.is_string(column.type) else 0
-    return pc.fill_null(column, pa.scalar(zero).cast(column.type))

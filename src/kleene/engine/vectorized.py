@@ -55,38 +55,37 @@ class Evaluator:
 
     def _evaluate(self, node: p.Expression) -> Column:
         try:
-            result = _NODES[type(node)](self, node)
+            return _NODES[type(node)](self, node)
         except pa.ArrowInvalid as error:
             if "overflow" in str(error):
                 raise DataError(f"integer overflow: a result does not fit 64 bits ({error})") from error
             raise
-        if isinstance(node, _ATOMS):
-            for attribute in p.walk(node):
-                if isinstance(attribute, p.Attribute):
-                    result = self._or_lacking(result, attribute)
-        return result
-
-    def _or_lacking(self, result: Column, attribute: p.Attribute) -> Column:
-        """A predicate that reads an attribute which an event's type does not have holds."""
-        lacking = self.lacking(attribute)
-        return result if lacking is None else pc.or_kleene(scalar.as_boolean(result), lacking)
-
-    def lacking(self, attribute: p.Attribute) -> Column | None:
-        """Which rows' types are declared without the attribute; None if no type of the component is."""
-        types = self._bound.component(attribute.variable).types
-        lacking = [event_type for event_type in types if self._bound.lacks(event_type, attribute.name)]
-        if not lacking:
-            return None
-        if len(lacking) == len(types):
-            return pa.scalar(True)
-        assert self._bound.schema.type is not None
-        column = as_text(self._rows(attribute.variable, self._bound.schema.type))
-        return pc.is_in(column, value_set=pa.array(lacking, pa.string()))
 
     def _condition(self, node: p.Expression) -> Column:
-        """An operand of AND, OR, NOT or WHERE itself: there a bare attribute is a predicate too."""
+        """An operand of AND, OR, NOT or WHERE itself. An atomic one that reads an attribute which an event's type does not
+        have holds; elsewhere (in RETURN) such an attribute is only NULL.
+        """
         result = scalar.as_boolean(self._evaluate(node))
-        return self._or_lacking(result, node) if isinstance(node, p.Attribute) else result
+        if not isinstance(node, p.And | p.Or | p.Not):
+            for reference in p.walk(node):
+                if isinstance(reference, p.Attribute | p.Aggregate) and reference.name is not None:
+                    lacking = self.lacking(reference)
+                    result = result if lacking is None else pc.or_kleene(result, lacking)
+        return result
+
+    def lacking(self, reference: p.Attribute | p.Aggregate) -> Column | None:
+        """Which rows read an event whose type is declared without the attribute; None if no type of the component is."""
+        lacking = lacking_types(self._bound, reference)
+        if not lacking:
+            return None
+        if len(lacking) == len(self._bound.component(reference.variable).types):
+            return pa.scalar(True)
+        return self._is_of(reference, lacking)
+
+    def _is_of(self, reference: p.Attribute | p.Aggregate, types: list[str]) -> Column:
+        """Which rows read an event of one of the types."""
+        assert self._bound.schema.type is not None
+        return of_types(self._rows(reference.variable, self._bound.schema.type), types)
 
     # Each node kind below is one entry of _NODES.
 
@@ -97,6 +96,12 @@ class Evaluator:
         column = widen(self._rows(node.variable, node.name))
         lacking = self.lacking(node)
         return column if lacking is None else pc.if_else(lacking, pa.scalar(None, column.type), column)
+
+    def length(self, node: p.Length) -> Column:
+        raise AssertionError(f"{node!r} reads a list: see kleene.engine.match_values")
+
+    def aggregate(self, node: p.Aggregate) -> Column:
+        raise AssertionError(f"{node!r} reads a list: see kleene.engine.match_values")
 
     def negate(self, node: p.Negate) -> Column:
         return pc.negate_checked(self._evaluate(node.operand))
@@ -154,11 +159,11 @@ class Evaluator:
         return scalar.call(node.function, [self._evaluate(argument) for argument in node.arguments])
 
 
-_ATOMS = (p.Comparison, p.In, p.Between, p.Like, p.IsNull)
-
 _NODES: dict[type[p.Expression], Callable[[Evaluator, Any], Column]] = {
     p.Literal: Evaluator.literal,
-    p.Attribute: Evaluator.attribute,
+    p.Attribute: lambda evaluator, node: evaluator.attribute(node),  # by name: other rows read attributes in other ways
+    p.Length: lambda evaluator, node: evaluator.length(node),
+    p.Aggregate: lambda evaluator, node: evaluator.aggregate(node),
     p.Negate: Evaluator.negate,
     p.Arithmetic: Evaluator.arithmetic,
     p.Comparison: Evaluator.comparison,
@@ -214,6 +219,17 @@ def _as_int64(column: pa.Array) -> pa.Array:
     except pa.ArrowInvalid as error:
         hint = "cast the column to a float or to text; as it is it can be carried and returned, but not compared"
         raise DataError(Problem(f"an unsigned integer does not fit 64 bits with a sign: {error}", hint=hint)) from error
+
+
+def lacking_types(bound: BoundQuery, reference: p.Attribute | p.Aggregate) -> list[str]:
+    """The types of a variable that are declared without the attribute that is read."""
+    assert reference.name is not None
+    return [event_type for event_type in bound.component(reference.variable).types if bound.lacks(event_type, reference.name)]
+
+
+def of_types(column: pa.Array, types: list[str]) -> pa.Array:
+    """Which values of a type column are one of the types."""
+    return pc.is_in(as_text(column), value_set=pa.array(types, pa.string()))
 
 
 def as_text(column: pa.Array) -> pa.Array:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import concat, take, time_values
+from kleene.common.columns import concat, select, take, time_values
 from kleene.common.errors import DataError
 from kleene.common.schema import EventSchema
 from kleene.engine.kernels.rows import first_descent
@@ -41,7 +41,7 @@ class WorkingSet:
         """Appends the relevant rows of a batch."""
         if rows.size == 0:
             return
-        ts = time_values(take(batch.column(self._schema.time), rows), self._schema.time_unit)
+        ts = time_values(select(batch.column(self._schema.time), rows), self._schema.time_unit)
         self._require_order(ts)
         self.latest = int(ts[-1])
         self._batches.append(batch)
@@ -69,7 +69,9 @@ class WorkingSet:
         last = self._batches[-1]
         if last.num_rows > self._rows[-1].size or last.schema.names != self._names:
             rows = self._rows[-1]
-            self._batches[-1] = pa.RecordBatch.from_arrays([take(last.column(name), rows) for name in self._names], self._names)
+            self._batches[-1] = pa.RecordBatch.from_arrays(
+                [select(last.column(name), rows) for name in self._names], self._names
+            )
             self._rows[-1] = np.arange(rows.size, dtype=np.int64)
 
     def __len__(self) -> int:
@@ -92,7 +94,7 @@ class WorkingSet:
     def column(self, name: str) -> pa.Array:
         """A column of all rows."""
         if name not in self._columns:
-            pieces = [take(batch.column(name), rows) for batch, rows in zip(self._batches, self._rows, strict=True)]
+            pieces = [select(batch.column(name), rows) for batch, rows in zip(self._batches, self._rows, strict=True)]
             self._columns[name] = concat(pieces)
         return self._columns[name]
 

@@ -11,17 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import BindingError, Problem, nearest
+from kleene.common.errors import BindingError, DataError, Problem, nearest
 from kleene.pattern.policies import LogicalQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kleene.engine.matcher import Matcher
-    from kleene.plan.sequence import SequencePlan
+    from kleene.engine.trace import Trace
+    from kleene.plan.optimizer import Plan
 
 TIES = ("error", "arrival")
 BAD_ROWS = ("error", "quarantine", "drop")
+OUTPUTS = ("verbose", "compressed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Options:
     bad_rows: str = "error"
     params: Mapping[str, object] | None = None
     plan: Any = None
+    output: str = "verbose"
+    limits: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class Query:
         bad_rows: str = "error",
         params: Mapping[str, object] | None = None,
         plan: Any = None,
+        output: str = "verbose",
+        limits: Any = None,
     ) -> Any:
         """All matches of the query in the events.
 
@@ -92,9 +98,13 @@ class Query:
                 "quarantine" (set aside, see `run`) or "drop".
             params: Values of the names that the query leaves open.
             plan: Forces the plan's choices, see `kleene.plan.options`.
+            output: "verbose" has a row per match; "compressed" the shared match buffer as data, to be counted, sampled and read
+                with `kleene.count`, `kleene.sample`, `kleene.matches` and `kleene.expand`.
+            limits: Bounds on live runs and on matches per event, and what happens at them, as {"runs": ..., "matches": ...,
+                "policy": "error" | "keep_newest" | "sample"}; see `kleene.plan.limits`.
         """
-        options = make_options(time, type, partition_by, order_by, ties, schema, bad_rows, params, plan)
-        return self._run(events, options).matches
+        options = make_options(time, type, partition_by, order_by, ties, schema, bad_rows, params, plan, output, limits)
+        return self.run_for(events, options).matches
 
     def run(self, events: Any, **options: Any) -> Any:
         """Like `match`, but gives the whole run: `matches`, `bad_rows` (with a reason each) and, embedded, `metrics`.
@@ -105,13 +115,13 @@ class Query:
         >>> run.metrics.matches, run.metrics.bad
         (2, 1)
         """
-        return self._run(events, options_of(options))
+        return self.run_for(events, options_of(options))
 
-    def explain(self, events: Any, **options: Any) -> SequencePlan:
+    def explain(self, events: Any, **options: Any) -> Plan:
         """The plan for events like these (their schema is all that is read); `str()` of it is the text of the plan."""
-        return self.plan_for(_arrow_schema(events), options_of(options))
+        return self.plan_for(arrow_schema_of(events), options_of(options))
 
-    def plan_for(self, events: pa.Schema, options: Options) -> SequencePlan:
+    def plan_for(self, events: pa.Schema, options: Options) -> Plan:
         """The plan for events with an Arrow schema."""
         from kleene.common.schema import schema_of_arrow
         from kleene.pattern.bind import bind
@@ -122,7 +132,7 @@ class Query:
             raise BindingError(Problem(message, hint="rename the column"))
         schema = schema_of_arrow(events, time=options.time, type=options.type, order_by=options.order_by, types=options.schema)
         bound = bind(self.logical, schema, params=options.params, partition_by=options.partition_by)
-        return make_plan(bound, options.plan)
+        return make_plan(bound, options.plan, ties=options.ties, output=options.output, limits=options.limits)
 
     def matcher(self, events: pa.Schema, options: Options, **tuning: Any) -> Matcher:
         """A matcher to be fed batch by batch."""
@@ -130,7 +140,37 @@ class Query:
 
         return build_matcher(self.plan_for(events, options), events, bad_rows=options.bad_rows, **tuning)
 
-    def _run(self, events: Any, options: Options) -> Any:
+    def trace(self, events: Any, *, label: str | None = None, **options: Any) -> Trace:
+        """The runs of the query's automaton and the shared match buffer after each event of a small table, as SASE+ shows them.
+
+        Events are called e1, e2, ... in stream order, or by their values in the column `label`. See `kleene.engine.trace`.
+
+        >>> import pyarrow as pa
+        >>> events = pa.table({"ts": [1, 2, 3], "type": ["A", "A", "B"]})
+        >>> traced = query("PATTERN SEQ(A+ a[], B b)").trace(events, time="ts", type="type")
+        >>> [len(step.accepted) for step in traced.steps]
+        [0, 0, 3]
+        """
+        import pyarrow as pa
+
+        from kleene.engine.trace import trace
+        from kleene.runtime.arrow import event_stream, in_stream_order
+
+        if is_spark_frame(events):
+            raise DataError(Problem("a trace is made of a small table, not of a Spark DataFrame", hint="pass events.toArrow()"))
+        given = options_of(options)
+        if given.plan is None:
+            given = replace(given, plan={"mechanism": "nfa"})
+        stream = event_stream(events)
+        table = stream if isinstance(stream, pa.Table) else stream.read_all()
+        plan = self.plan_for(table.schema, given)
+        if label is not None and label not in table.schema.names:
+            message = f"label column '{label}' is not a column of the events"
+            raise BindingError(Problem(message, hint=nearest(label, table.schema.names)))
+        return trace(plan, in_stream_order(table, plan.bound.schema), label=label)
+
+    def run_for(self, events: Any, options: Options) -> Any:
+        """The run over events, with checked options."""
         if is_spark_frame(events):
             from kleene.runtime.spark_batch import arrow_schema, run_spark
 
@@ -177,16 +217,18 @@ def make_options(
     bad_rows: str = "error",
     params: Mapping[str, object] | None = None,
     plan: Any = None,
+    output: str = "verbose",
+    limits: Any = None,
 ) -> Options:
     """Checked options from what a user gave."""
     problems = []
-    for option, value, allowed in (("ties", ties, TIES), ("bad_rows", bad_rows, BAD_ROWS)):
+    for option, value, allowed in (("ties", ties, TIES), ("bad_rows", bad_rows, BAD_ROWS), ("output", output, OUTPUTS)):
         if value not in allowed:
             problems.append(Problem(f"{option} cannot be {value!r}", hint=nearest(str(value), allowed)))
     if problems:
         raise BindingError(problems)
     types = None if schema is None else {str(name): frozenset(attributes) for name, attributes in schema.items()}
-    return Options(time, type, _names(partition_by), _names(order_by), ties, types, bad_rows, params, plan)
+    return Options(time, type, _names(partition_by), _names(order_by), ties, types, bad_rows, params, plan, output, limits)
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
@@ -209,7 +251,8 @@ def is_spark_frame(events: Any) -> bool:
     return any(base.__module__.startswith("pyspark.sql") and base.__name__ == "DataFrame" for base in type(events).__mro__)
 
 
-def _arrow_schema(events: Any) -> pa.Schema:
+def arrow_schema_of(events: Any) -> pa.Schema:
+    """The Arrow schema of events in any form, or the schema itself."""
     import pyarrow as pa
 
     if isinstance(events, pa.Schema):

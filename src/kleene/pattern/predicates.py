@@ -222,12 +222,20 @@ def conjuncts(expression: Expression | None) -> tuple[Expression, ...]:
 
 def children(expression: Expression) -> Iterator[Expression]:
     """The direct sub-expressions, left to right."""
-    for spec in fields(expression):
-        value = getattr(expression, spec.name)
+    for name in _FIELDS.get(type(expression)) or _field_names(type(expression)):
+        value = getattr(expression, name)
         if isinstance(value, Expression):
             yield value
         elif isinstance(value, tuple):
             yield from (item for item in value if isinstance(item, Expression))
+
+
+_FIELDS: dict[type[Expression], tuple[str, ...]] = {}
+
+
+def _field_names(kind: type[Expression]) -> tuple[str, ...]:
+    _FIELDS[kind] = tuple(spec.name for spec in fields(kind))
+    return _FIELDS[kind]
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

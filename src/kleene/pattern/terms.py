@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NoReturn
 
 from kleene.pattern.naming import COUNT_OF_MATCHES
 from kleene.pattern.parameters import literal_of
@@ -153,8 +154,27 @@ class Term:
         return Term(IsNull(self.expression))
 
 
-@dataclass(frozen=True, slots=True)
-class _Elements:
+class _NotAValue:
+    """What stands for events: its attributes can be compared. Python would quietly make `a.first == 3` False."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise self._misuse()
+
+    def __ne__(self, other: object) -> NoReturn:
+        raise self._misuse()
+
+    def __bool__(self) -> NoReturn:
+        raise self._misuse()
+
+    def _misuse(self) -> TypeError:
+        return TypeError(f"{self!r} is no value: compare one of its attributes, as .price or ['odd name']")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Elements(_NotAValue):
     """Some elements of a variable: `a.first`, `a.so_far`, ...; attributes of it are terms."""
 
     _variable: str
@@ -172,7 +192,7 @@ class _Elements:
         return expression_text(Attribute(self._variable, "x", self._element))[:-2]
 
 
-class Variable:
+class Variable(_NotAValue):
     """A variable of the pattern: `a.price` is its attribute, `a["odd name"]` too, `a.first.price` that of an element."""
 
     __slots__ = ("_variable",)

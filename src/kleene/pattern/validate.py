@@ -246,7 +246,7 @@ def _return_problems(query: LogicalQuery, components: dict[str, Event]) -> Itera
             if event is not None and event.negated:
                 hint = "a negative component binds no event"
                 yield Problem(f"RETURN names the negative component '{node.variable}'", node.span, hint)
-            elif not isinstance(node, Length):
+            elif not isinstance(node, Length) and not (node is item.expression and node.element is Element.EACH):
                 yield from _return_element_problems(node)
     yield from _alias_problems(query)
 
@@ -257,7 +257,8 @@ def _return_element_problems(node: Attribute | Aggregate) -> Iterator[Problem]:
     if node.element in (Element.CURRENT, Element.PREVIOUS, Element.SO_FAR):
         yield Problem(f"{expression_text(node)} in RETURN: there is no current element of a whole match", node.span, hint)
     elif isinstance(node, Attribute) and node.element is Element.EACH:
-        yield Problem(f"{expression_text(node)} in RETURN is many values", node.span, hint)
+        message = f"{expression_text(node)} is many values: RETURN can give them as a list, but not compute with them"
+        yield Problem(message, node.span, hint)
 
 
 def _alias_problems(query: LogicalQuery) -> Iterator[Problem]:

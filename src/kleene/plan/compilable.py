@@ -41,3 +41,24 @@ def is_column(expression: p.Expression) -> bool:
     if isinstance(expression, p.Attribute):
         return True
     return not isinstance(expression, COMPILED) and len(p.variables(expression)) == 1
+
+
+def run_compilable(predicate: p.Expression, schema: EventSchema) -> bool:
+    """Whether the filter of an automaton can decide the predicate on its runs."""
+    if is_run_column(predicate) or isinstance(predicate, p.Length):
+        return True
+    if isinstance(predicate, p.Aggregate):
+        return predicate.function is not p.AggregateFunction.AVG or kind_of(predicate, schema) is not Kind.DURATION
+    if not isinstance(predicate, COMPILED) or _scales_duration(predicate, schema):
+        return False
+    return all(run_compilable(child, schema) for child in p.children(predicate))
+
+
+def is_run_column(expression: p.Expression) -> bool:
+    """Whether the expression is computed from one event of a run, so that it is a column of the events."""
+    if isinstance(expression, p.Attribute):
+        return True
+    nodes = list(p.walk(expression))
+    if isinstance(expression, COMPILED) or any(isinstance(node, p.Aggregate | p.Length) for node in nodes):
+        return False
+    return len({(node.variable, node.element) for node in nodes if isinstance(node, p.Attribute)}) == 1

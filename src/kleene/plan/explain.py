@@ -2,83 +2,66 @@
 
 from __future__ import annotations
 
-from kleene.pattern.bound import BoundQuery
+from collections.abc import Sequence
+
 from kleene.pattern.operators import Event
+from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Expression
 from kleene.pattern.text import expression_text, query_text
+from kleene.plan.automaton import Automaton
+from kleene.plan.nfa import BranchPlan, NfaPlan
 from kleene.plan.sequence import Negation, NegativeComponent, SequencePlan
+from kleene.plan.states import StateGraph, length_text, state_graph
 
 ALGORITHMS = {
     "active_instance_stacks": "active instance stacks",
     "runtime_stack": "runtime stack (one cell per event)",
+    "merging": "all runs at once, equivalent ones merged",
+    "basic": "all runs at once",
+    "backtrack": "one run at a time, with backtracking",
 }
 
+Operator = tuple[str, list[str]]
+"""A heading and what it decides."""
 
-def explain(plan: SequencePlan) -> str:
+
+def explain(plan: SequencePlan | NfaPlan) -> str:
     """The plan as an indented list of operators, the result on top and the events at the bottom."""
     lines = [f"plan of '{plan.bound.query.name}'", *(f"  | {line}" for line in query_text(plan.bound.query).split("\n"))]
-    for operator, details in _operators(plan):
+    for operator, details in operators(plan):
         lines.append(f"{operator}")
         lines.extend(f"    {detail}" for detail in details)
     return "\n".join(lines)
 
 
-def _operators(plan: SequencePlan) -> list[tuple[str, list[str]]]:
-    found = [("TF  transformation", _transformation(plan))]
+def operators(plan: SequencePlan | NfaPlan) -> list[Operator]:
+    """The operators from the top down."""
+    return _sequence_operators(plan) if isinstance(plan, SequencePlan) else _nfa_operators(plan)
+
+
+# --- sequence plans ---------------------------------------------------------------------------------------------------
+
+
+def _sequence_operators(plan: SequencePlan) -> list[Operator]:
+    found = [("TF  transformation", _transformation(plan, plan.scan.components))]
     if plan.negation is not None:
-        found.append((f"NG  negation ({_method(plan.negation)})", _negation(plan, plan.negation)))
+        details = _negation(plan, plan.negation, plan.scan.components, plan.scan.partition)
+        found.append((f"NG  negation ({_method(plan.negation)})", details))
     if plan.window is not None:
-        found.append(
-            ("WD  window", [f"last.{plan.bound.schema.time} - first.{plan.bound.schema.time} < {_length(plan.bound)}"])
-        )
+        time = plan.bound.schema.time
+        found.append(("WD  window", [f"last.{time} - first.{time} < {length_text(plan.bound)}"]))
     if plan.selection is not None:
         found.append(("SL  selection", [expression_text(item) for item in plan.selection.predicates]))
     found.append((f"SC  sequence construction ({ALGORITHMS[plan.construction.algorithm]})", _construction(plan)))
     found.append(("SS  sequence scan", _scan(plan)))
-    found.append(("EV  events", [f"columns: {', '.join(plan.columns)}", f"distribution: {_distribution(plan)}"]))
+    found.append(("EV  events", [_columns(plan), _distribution(plan)]))
     return found
-
-
-def _transformation(plan: SequencePlan) -> list[str]:
-    if plan.transformation.columns:
-        return [f"{alias} = {expression_text(item)}" for alias, item in plan.transformation.columns]
-    return ["one struct per variable: " + ", ".join(event.variable for event in plan.scan.components)]
-
-
-def _method(negation: Negation) -> str:
-    return "time-partitioned index" if negation.method == "time_index" else "scan of all negative events"
-
-
-def _negation(plan: SequencePlan, negation: Negation) -> list[str]:
-    lines = []
-    for component in negation.components:
-        lines.append(f"no {_event(component.event)} in {_interval(plan, component)}")
-        if component.keyed:
-            lines.append(f"  of the same {_names(plan.scan.partition)}")
-        lines.extend(f"  with {expression_text(item)}" for item in component.predicates)
-    if negation.postponed:
-        lines.append(f"postponed: a match is reported when its window of {_length(plan.bound)} has passed")
-    return lines
-
-
-def _interval(plan: SequencePlan, component: NegativeComponent) -> str:
-    positives = plan.scan.components
-    time = plan.bound.schema.time
-    if component.after is None:
-        low = f"{positives[-1].variable}.{time} - {_length(plan.bound)}"
-    else:
-        low = positives[component.after].variable
-    if component.before is None:
-        high = f"{positives[0].variable}.{time} + {_length(plan.bound)}"
-    else:
-        high = positives[component.before].variable
-    return f"({low}, {high})"
 
 
 def _construction(plan: SequencePlan) -> list[str]:
     lines = []
     if plan.construction.window is not None:
-        lines.append(f"window: {_length(plan.bound)}")
+        lines.append(f"window: {length_text(plan.bound)}")
     if plan.construction.tests:
         lines.append(f"dynamic filtering: {', '.join(f'[{name}]' for name in plan.construction.tests)}")
     for event, predicates in reversed(list(zip(plan.scan.components, plan.construction.predicates, strict=True))):
@@ -98,8 +81,151 @@ def _scan(plan: SequencePlan) -> list[str]:
     if plan.scan.transition_tests:
         lines.append(f"transitions filtered by {_names(plan.scan.transition_tests)} (Multi-PAIS)")
     if plan.scan.window is not None:
-        lines.append(f"window: {_length(plan.bound)}")
+        lines.append(f"window: {length_text(plan.bound)}")
     return lines
+
+
+# --- automata ---------------------------------------------------------------------------------------------------------
+
+
+def _nfa_operators(plan: NfaPlan) -> list[Operator]:
+    found = [("TF  transformation", [*_transformation(plan, plan.positives), *_compressed(plan)])]
+    if plan.bound.query.output is Output.NON_OVERLAP:
+        found.append(("NO  non-overlap", _non_overlap(plan)))
+    for number, branch in enumerate(plan.branches, 1):
+        if branch.negation is not None:
+            positives = plan.bound.branches[number - 1].positives
+            details = _negation(plan, branch.negation, positives, plan.partition)
+            found.append((f"NG  negation ({_method(branch.negation)}){_of_branch(plan, number)}", details))
+    graphs = [state_graph(plan.bound, branch) for branch in plan.bound.branches]
+    for number, (branch, graph) in enumerate(zip(plan.branches, graphs, strict=True), 1):
+        found.append((f"NFA automaton{_of_branch(plan, number)}", _automaton(plan, branch, graph)))
+    found.append((f"RN  runs ({ALGORITHMS[plan.options.algorithm]})", _runs(plan)))
+    found.append(("EV  events", [_columns(plan), *_rows(plan), _distribution(plan)]))
+    return found
+
+
+def _of_branch(plan: NfaPlan, number: int) -> str:
+    return f" of alternative {number}" if len(plan.branches) > 1 else ""
+
+
+def _compressed(plan: NfaPlan) -> list[str]:
+    return ["compressed: the shared match buffer as data, a row per partition and block"] if plan.output == "compressed" else []
+
+
+def _non_overlap(plan: NfaPlan) -> list[str]:
+    whole = plan.bound.query.strategy is Strategy.STRICT_CONTIGUITY or not (plan.partition or plan.tests)
+    where = "of the stream" if whole else "of a partition"
+    pruned = plan.options.algorithm != "backtrack" and len(plan.branches) == 1 and plan.branches[0].negation is None
+    how = "a match ends all other runs" if pruned else "chosen among the matches"
+    return [f"a match {where} starts after the one before has ended", how]
+
+
+def _automaton(plan: NfaPlan, branch: BranchPlan, graph: StateGraph) -> list[str]:
+    wide = max(len(edge.source) for edge in graph.edges)
+    lines = [f"states: {', '.join(graph.states)}"]
+    for edge in graph.edges:
+        target = f"-> {edge.target}: " if edge.source != edge.target else ""
+        lines.append(f"{edge.source:{wide}}  {edge.kind.value:7}  {target}{edge.formula}")
+    for component in branch.automaton.components:
+        for condition in component.element:
+            lines.append(f"a run that selects an element without {expression_text(condition.expression)} ends")
+    if plan.options.algorithm == "merging" and not branch.merges:
+        lines.append(f"runs are not merged: {_looks_back(branch.automaton)}")
+    return lines
+
+
+def _runs(plan: NfaPlan) -> list[str]:
+    lines = [f"strategy: {plan.bound.query.strategy.value}"]
+    if plan.partition:
+        lines.append(f"partitioned by {_names(plan.partition)}")
+    if plan.tests:
+        lines.append(f"compared with each run: {_names(plan.tests)}")
+    limits = plan.limits
+    lines.append(f"limits: {limits.runs:,} runs of a partition, {limits.matches:,} matches of an event; then {limits.policy}")
+    return lines
+
+
+def _looks_back(automaton: Automaton) -> str:
+    """Why the runs of an automaton are not merged: a condition reads the elements of a variable again, one by one."""
+    for component in automaton.components:
+        own = component.variable
+        for edge, conditions in (
+            ("begin", component.begin),
+            ("take", component.take),
+            ("element", component.element),
+            ("proceed", component.proceed),
+        ):
+            for item in conditions:
+                again = [name for name in item.quantified if name != own or edge == "proceed"]
+                if again:
+                    return f"{expression_text(item.expression)} reads all elements of '{again[0]}' again"
+    raise AssertionError("a branch that could merge its runs")
+
+
+def _rows(plan: NfaPlan) -> list[str]:
+    lines = []
+    if not plan.all_rows:
+        lines.append("rows: relevant ones only")
+    elif plan.bound.count_window is not None:
+        lines.append("rows: all, for they count in a window of events")
+    else:
+        lines.append(f"rows: all, for any may break {plan.bound.query.strategy.value}")
+    if plan.total_order:
+        ties = "rows of equal time in order of arrival" if plan.ties == "arrival" else "ties in a partition are an error"
+        lines.append(f"order: total ({ties})")
+    else:
+        lines.append("order: partial (events that tie are simultaneous)")
+    return lines
+
+
+# --- what both have ---------------------------------------------------------------------------------------------------
+
+
+def _transformation(plan: SequencePlan | NfaPlan, positives: Sequence[Event]) -> list[str]:
+    if plan.transformation.columns:
+        return [f"{alias} = {expression_text(item)}" for alias, item in plan.transformation.columns]
+    names = (event.variable + ("[]" if event.is_kleene else "") for event in positives)
+    return ["one struct per variable: " + ", ".join(names)]
+
+
+def _method(negation: Negation) -> str:
+    return "time-partitioned index" if negation.method == "time_index" else "scan of all negative events"
+
+
+def _negation(
+    plan: SequencePlan | NfaPlan, negation: Negation, positives: Sequence[Event], partition: tuple[str, ...]
+) -> list[str]:
+    lines = []
+    for component in negation.components:
+        lines.append(f"no {_event(component.event)} in {_interval(plan, component, positives)}")
+        if component.keyed:
+            lines.append(f"  of the same {_names(partition)}")
+        lines.extend(f"  with {expression_text(item)}" for item in component.predicates)
+    if negation.postponed:
+        lines.append(f"postponed: a match is reported when its window of {length_text(plan.bound)} has passed")
+    return lines
+
+
+def _interval(plan: SequencePlan | NfaPlan, component: NegativeComponent, positives: Sequence[Event]) -> str:
+    time = plan.bound.schema.time
+    if component.after is None:
+        low = f"{_end(positives[-1])}.{time} - {length_text(plan.bound)}"
+    else:
+        low = _end(positives[component.after])
+    if component.before is None:
+        high = f"{_start(positives[0])}.{time} + {length_text(plan.bound)}"
+    else:
+        high = _start(positives[component.before])
+    return f"({low}, {high})"
+
+
+def _start(event: Event) -> str:
+    return f"{event.variable}[1]" if event.is_kleene else event.variable
+
+
+def _end(event: Event) -> str:
+    return f"{event.variable}[{event.variable}.LEN]" if event.is_kleene else event.variable
 
 
 def _where(predicates: tuple[Expression, ...]) -> str:
@@ -115,18 +241,13 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(names)
 
 
-def _distribution(plan: SequencePlan) -> str:
-    return f"by {_names(plan.keys)}" if plan.keys else "none: no equivalence test divides the stream, one task sees all events"
+def _columns(plan: SequencePlan | NfaPlan) -> str:
+    return f"columns: {', '.join(plan.columns)}"
 
 
-def _length(bound: BoundQuery) -> str:
-    unit = bound.schema.time_unit
-    assert bound.window is not None
-    if unit is None:
-        return f"{bound.window:,}"
-    microseconds = bound.window // (1000 if unit == "ns" else 1)
-    for size, word in ((86_400_000_000, "day"), (3_600_000_000, "hour"), (60_000_000, "minute"), (1_000_000, "second")):
-        if microseconds >= size and microseconds % size == 0:
-            count = microseconds // size
-            return f"{count} {word}{'s' if count != 1 else ''}"
-    return f"{microseconds:,} microseconds"
+def _distribution(plan: SequencePlan | NfaPlan) -> str:
+    if plan.keys:
+        return f"distribution: by {_names(plan.keys)}"
+    if plan.bound.query.strategy is Strategy.STRICT_CONTIGUITY:
+        return "distribution: none: strict contiguity looks at every event of the stream, one task sees all events"
+    return "distribution: none: no equivalence test divides the stream, one task sees all events"

@@ -10,22 +10,26 @@ from __future__ import annotations
 
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
-from kleene.pattern.predicates import Attribute, Comparison, Expression
+from kleene.pattern.predicates import Attribute, Comparison, Element, Expression
 
 
 def key_attributes(bound: BoundQuery) -> tuple[str, ...]:
     """The attributes of equivalence tests that divide the stream."""
-    positives = bound.branches[0].positives
     return tuple(
         test.name
         for test in bound.equivalences
-        if test.value is None and all(always_has(bound, event, test.name) for event in positives)
+        if test.value is None and all(always_has(bound, event, test.name) for event in positive_components(bound))
     )
+
+
+def positive_components(bound: BoundQuery) -> tuple[Event, ...]:
+    """The positive components of all branches, in order of appearance."""
+    return tuple(event for event in bound.components if not event.negated)
 
 
 def equated_attributes(bound: BoundQuery) -> tuple[str, ...]:
     """The attributes that equalities between the positive components make the same in all of them."""
-    positives = bound.branches[0].positives
+    positives = positive_components(bound)
     names = dict.fromkeys(equality[0] for conjunct in bound.conjuncts if (equality := equality_of(conjunct)) is not None)
     keys = key_attributes(bound)
     return tuple(
@@ -50,6 +54,8 @@ def equality_of(conjunct: Expression) -> tuple[str, str, str] | None:
     if not isinstance(left, Attribute) or not isinstance(right, Attribute):
         return None
     if left.name != right.name or left.variable == right.variable:
+        return None
+    if left.element is not Element.SINGLE or right.element is not Element.SINGLE:
         return None
     return left.name, left.variable, right.variable
 

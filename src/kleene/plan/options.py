@@ -1,4 +1,4 @@
-"""The choices a sequence plan leaves open: each switchable, none changing the result (SASE sections 3 and 4)."""
+"""The choices a plan leaves open: each switchable, none changing the result (SASE sections 3 and 4, SASE+ section 5)."""
 
 from __future__ import annotations
 
@@ -66,27 +66,60 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Named plans: `optimized` is the default, `paper` the plan of section 4.4, `basic` that of section 3.1."""
 
 
-def sequence_options(choice: SequenceOptions | Mapping[str, Any] | str | None) -> SequenceOptions:
-    """Options from what a user wrote: nothing, a preset's name, or a mapping of choices (with `preset` as a starting point).
+@dataclass(frozen=True, slots=True)
+class NfaOptions:
+    """How the runs of an automaton are evaluated; the default is the best.
 
-    >>> sequence_options({"preset": "paper", "window_in_scan": False}).partition
-    'pais'
+    >>> NfaOptions().algorithm
+    'merging'
     """
-    if choice is None:
-        return SequenceOptions()
-    if isinstance(choice, SequenceOptions):
+
+    algorithm: str = "merging"
+    """`basic` (all runs at once, SASE+ section 5.2.1), `merging` (equivalent runs as one, 5.2.2) or `backtrack` (one run at a
+    time, 5.2.3).
+    """
+
+
+NFA_CHOICES: dict[str, tuple[Any, ...]] = {"algorithm": ("merging", "basic", "backtrack")}
+
+MECHANISMS = ("sequence", "nfa")
+
+PlanOptions = SequenceOptions | NfaOptions
+
+
+def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOptions | None:
+    """Options from what a user wrote: nothing, a preset's name, or a mapping of choices.
+
+    A mapping has the choices of one mechanism (or names it, as `mechanism`); `preset` is a starting point for sequence plans.
+
+    >>> plan_options({"preset": "paper", "window_in_scan": False}).partition
+    'pais'
+    >>> plan_options({"algorithm": "basic"})
+    NfaOptions(algorithm='basic')
+    """
+    if choice is None or isinstance(choice, SequenceOptions | NfaOptions):
         return choice
     given: dict[str, Any] = {"preset": choice} if isinstance(choice, str) else dict(choice)
+    if given == {"preset": "optimized"} or not given:
+        return None
+    mechanism = given.pop("mechanism", "nfa" if given.keys() & NFA_CHOICES.keys() else "sequence")
     problems: list[Problem] = []
+    if mechanism not in MECHANISMS:
+        problems.append(Problem(f"unknown mechanism '{mechanism}'", hint=nearest(str(mechanism), MECHANISMS)))
+    choices = NFA_CHOICES if mechanism == "nfa" else CHOICES
     preset = given.pop("preset", "optimized")
-    if preset not in PRESETS:
+    if preset not in PRESETS or (mechanism == "nfa" and preset != "optimized"):
         problems.append(Problem(f"unknown plan '{preset}'", hint=nearest(str(preset), PRESETS)))
     for name, value in given.items():
-        if name not in CHOICES:
-            problems.append(Problem(f"unknown plan option '{name}'", hint=nearest(name, CHOICES)))
-        elif value not in CHOICES[name]:
-            allowed = ", ".join(repr(item) for item in CHOICES[name])
+        if name not in choices:
+            other = CHOICES if mechanism == "nfa" else NFA_CHOICES
+            hint = f"it belongs to another mechanism than '{mechanism}'" if name in other else nearest(name, choices)
+            problems.append(Problem(f"unknown plan option '{name}'", hint=hint))
+        elif value not in choices[name]:
+            allowed = ", ".join(repr(item) for item in choices[name])
             problems.append(Problem(f"plan option '{name}' cannot be {value!r}", hint=f"choose one of {allowed}"))
     if problems:
         raise PlanningError(problems)
+    if mechanism == "nfa":
+        return NfaOptions(**given)
     return SequenceOptions(**{**PRESETS[preset], **given})

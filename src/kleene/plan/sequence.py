@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kleene.common.errors import PlanningError, Problem
+from kleene.common.errors import PlanningError, Problem, Span
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.normalize import Branch, Negative
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import (
+    Aggregate,
     Attribute,
     Comparison,
+    Element,
     Expression,
     IsNull,
     Literal,
@@ -130,10 +132,30 @@ class SequencePlan:
         dividing = (*key_attributes(self.bound), *equated_attributes(self.bound))
         return tuple(name for name in dividing if all(is_divided(self.bound, event, name) for event in negatives))
 
+    @property
+    def scanned(self) -> tuple[tuple[Event, tuple[Expression, ...]], ...]:
+        """What the scan tests of each event: (component, predicates) per bit of a row's mask, negative components last."""
+        negatives = self.negation.components if self.negation else ()
+        return (
+            *zip(self.scan.components, self.scan.predicates, strict=True),
+            *((item.event, item.scan_predicates) for item in negatives),
+        )
+
+    @property
+    def all_rows(self) -> bool:
+        """Whether events that no component can bind matter: the runtime stack has a cell for every event."""
+        return self.construction.algorithm == "runtime_stack"
+
     def __str__(self) -> str:
         from kleene.plan.explain import explain
 
         return explain(self)
+
+    def svg(self) -> str:
+        """The operators as a picture, an SVG document."""
+        from kleene.plan.drawing import svg
+
+        return svg(self)
 
 
 def plan_sequence(bound: BoundQuery, options: SequenceOptions) -> SequencePlan:
@@ -161,7 +183,11 @@ def plan_sequence(bound: BoundQuery, options: SequenceOptions) -> SequencePlan:
         in_selection.extend(conjunct for level in scanned for conjunct in level)
         scanned = tuple(() for _ in positives)
 
-    components = tuple(_negative(bound, branch, item, simple, negative, partition, options) for item in branch.negatives)
+    in_scan = options.simple_predicates == "scan"
+    components = tuple(
+        negative_component(bound, branch, item, simple[item.event.variable], negative[item.event.variable], partition, in_scan)
+        for item in branch.negatives
+    )
     transformation = Transformation(tuple((item.alias, item.expression) for item in bound.query.returns))
     return SequencePlan(
         bound=bound,
@@ -177,18 +203,41 @@ def plan_sequence(bound: BoundQuery, options: SequenceOptions) -> SequencePlan:
         window=None if window is None or options.window_in_construction else WindowCheck(window),
         negation=Negation(components, options.negation, window) if components else None,
         transformation=transformation,
-        columns=_columns(bound, transformation),
+        columns=plan_columns(bound, transformation),
     )
 
 
+def is_plain_sequence(bound: BoundQuery) -> bool:
+    """Whether a sequence plan answers the query: single events in sequence, in a window of time, all matches."""
+    query = bound.query
+    return (
+        len(bound.branches) == 1
+        and bound.branches[0].is_sequence
+        and not any(event.quantifier for event in bound.components)
+        and query.strategy is Strategy.SKIP_TILL_ANY_MATCH
+        and query.output is Output.ALL
+        and bound.count_window is None
+        and not query.aggregates
+    )
+
+
+def refuse_unsupported(bound: BoundQuery, missing: list[Problem]) -> None:
+    """Notes what no mechanism evaluates yet."""
+    if any(not branch.is_sequence for branch in bound.branches):
+        missing.append(Problem("not supported yet: AND", bound.query.pattern.span))
+    if bound.query.aggregates:
+        missing.append(Problem("not supported yet: aggregation over matches (AGG)"))
+
+
 def _supported(bound: BoundQuery) -> Branch:
-    """The one branch of the query, or an error that names everything that is not supported yet."""
+    """The one branch of the query, or an error that names everything that a sequence plan does not support."""
     query = bound.query
     missing: list[Problem] = []
+    hint = "leave the plan open: the planner chooses a mechanism that does"
 
-    def note(condition: bool, what: str, span: object = None) -> None:
+    def note(condition: bool, what: str, span: Span | None = None) -> None:
         if condition:
-            missing.append(Problem(f"not supported yet: {what}", span))  # type: ignore[arg-type]
+            missing.append(Problem(f"a sequence plan does not evaluate {what}", span, hint))
 
     note(query.strategy is not Strategy.SKIP_TILL_ANY_MATCH, f"the selection strategy {query.strategy.value}")
     for event in bound.components:
@@ -196,11 +245,9 @@ def _supported(bound: BoundQuery) -> Branch:
         note(event.quantifier is not None and not event.is_kleene, f"optional components ('{event.variable}')", event.span)
     optional = any(event.quantifier is not None for event in bound.components)
     note(len(bound.branches) > 1 and not optional, "OR", query.pattern.span)
-    note(any(not branch.is_sequence for branch in bound.branches), "AND", query.pattern.span)
     note(bound.count_window is not None, "windows in events (WITHIN n EVENTS)")
-    note(bool(query.aggregates), "aggregation over matches (AGG)")
-    note(query.into is not None, "composition (RETURN ... INTO)")
     note(query.output is not Output.ALL, f"the output format {query.output.value}")
+    refuse_unsupported(bound, missing)
     if missing:
         raise PlanningError(missing, query.text)
     return bound.branches[0]
@@ -273,27 +320,27 @@ def _level(positives: tuple[Event, ...], conjunct: Expression) -> int | None:
     return min((index for index, event in enumerate(positives) if event.variable in read), default=None)
 
 
-def _negative(
+def negative_component(
     bound: BoundQuery,
     branch: Branch,
     item: Negative,
-    simple: dict[str, list[Expression]],
-    between: dict[str, list[Expression]],
+    simple: Iterable[Expression],
+    between: Iterable[Expression],
     partition: tuple[str, ...],
-    options: SequenceOptions,
+    in_scan: bool,
 ) -> NegativeComponent:
+    """A negative component with its predicates: `simple` read it alone, `between` other events too."""
     event = item.event
     keyed = bool(partition) and all(is_divided(bound, event, name) for name in partition)
     decided = partition if keyed else ()
-    own = [*simple[event.variable]]
+    own = [*simple]
     predicates: list[Expression] = []
-    for conjunct in between[event.variable]:
+    for conjunct in between:
         equality = equality_of(conjunct)
         if equality is not None and equality[0] in decided:
             own.append(Not(IsNull(Attribute(event.variable, equality[0]))))
         else:
             predicates.append(conjunct)
-    in_scan = options.simple_predicates == "scan"
     predicates += () if in_scan else own
     predicates += _negative_agreements(bound, branch.positives, event, decided)
     return NegativeComponent(
@@ -317,11 +364,15 @@ def _negative_agreements(
         sure = [other for other in positives if always_has(bound, other, test.name)]
         partly = [other for other in positives if not all(bound.lacks(kind, test.name) for kind in other.types)]
         for other in sure[:1] or partly:
-            found.append(Comparison("=", Attribute(event.variable, test.name), Attribute(other.variable, test.name)))
+            # All elements of a Kleene variable agree, where all have the attribute.
+            kleene = Element.FIRST if sure else Element.EACH
+            element = kleene if other.is_kleene else Element.SINGLE
+            found.append(Comparison("=", Attribute(event.variable, test.name), Attribute(other.variable, test.name, element)))
     return found
 
 
-def _columns(bound: BoundQuery, transformation: Transformation) -> tuple[str, ...]:
+def plan_columns(bound: BoundQuery, transformation: Transformation) -> tuple[str, ...]:
+    """The columns that a plan reads, in the order of the input."""
     if not transformation.columns:
         return tuple(bound.schema.columns)
     schema = bound.schema
@@ -330,5 +381,7 @@ def _columns(bound: BoundQuery, transformation: Transformation) -> tuple[str, ..
         needed.add(schema.type)
     expressions = [*bound.conjuncts, *(expression for _, expression in transformation.columns)]
     for expression in expressions:
-        needed.update(node.name for node in walk(expression) if isinstance(node, Attribute))
+        needed.update(
+            node.name for node in walk(expression) if isinstance(node, Attribute | Aggregate) and node.name is not None
+        )
     return tuple(name for name in schema.columns if name in needed)

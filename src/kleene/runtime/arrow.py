@@ -6,6 +6,7 @@ bounded by the window.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -139,5 +140,30 @@ def run_embedded(matcher: Matcher, events: pa.Table | pa.RecordBatchReader, sche
     aside = matcher.bad_rows.batches
     bad_schema = aside[0].schema if aside else events.schema.append(pa.field("reason", pa.string()))
     if aside:
-        warnings.warn(f"{matcher.metrics.bad:,} bad rows were set aside (see Run.bad_rows)", stacklevel=4)
+        _warn(f"{matcher.metrics.bad:,} bad rows were set aside (see Run.bad_rows)")
+    dropped = dropped_at_limits(matcher.metrics)
+    if dropped:
+        _warn(f"{dropped}: the matches are not all there are (see Run.metrics)")
     return Run(matches, pa.Table.from_batches(aside, bad_schema), matcher.metrics)
+
+
+def dropped_at_limits(metrics: Metrics) -> str | None:
+    """What was let go of at the limits, in words; None if nothing was.
+
+    >>> dropped_at_limits(Metrics(dropped_runs=1200, dropped_matches=1))
+    '1,200 runs and 1 match were let go of at the limits'
+    """
+    counted = ((metrics.dropped_runs, "run", "runs"), (metrics.dropped_matches, "match", "matches"))
+    parts = [f"{count:,} {one if count == 1 else many}" for count, one, many in counted if count]
+    if not parts:
+        return None
+    alone = metrics.dropped_runs + metrics.dropped_matches == 1
+    return f"{' and '.join(parts)} {'was' if alone else 'were'} let go of at the limits"
+
+
+def _warn(message: str) -> None:
+    """A warning that points at the caller outside Kleene, however the run was started."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("kleene."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)

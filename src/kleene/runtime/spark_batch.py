@@ -21,6 +21,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql.functions import monotonically_increasing_id
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
     BooleanType,
@@ -40,7 +41,8 @@ from kleene.common.schema import EventSchema
 from kleene.engine.build import build_matcher
 from kleene.pattern import predicates as p
 from kleene.plan.keys import key_attributes
-from kleene.plan.sequence import SequencePlan
+from kleene.plan.nfa import NfaPlan
+from kleene.plan.optimizer import Plan
 from kleene.runtime.arrow import match_batches
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ if TYPE_CHECKING:
 
 INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 FLOATS = (FloatType, DoubleType)
+
+ARRIVAL = "__kleene_arrival"
+"""The order of rows in the DataFrame as it was given, where `ties="arrival"` asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
     return to_arrow_schema(frame.schema, timezone="UTC")
 
 
-def run_spark(plan: SequencePlan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
+def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
     """The lazy matches of a plan over a DataFrame."""
     if frame.isStreaming:
         raise PlanningError("not supported yet: streaming DataFrames")
@@ -76,8 +81,12 @@ def run_spark(plan: SequencePlan, frame: DataFrame, *, bad_rows: str) -> SparkRu
     types = type_codes(plan, frame)
     if types is not None:
         events = _with_type_codes(plan, events, types)
+    arrival = (ARRIVAL,) if isinstance(plan, NfaPlan) and plan.total_order and plan.ties == "arrival" else ()
+    if arrival:
+        events = events.withColumn(ARRIVAL, monotonically_increasing_id())
     events = events.repartition(*(events[_quoted(name)] for name in plan.keys)) if plan.keys else events.repartition(1)
-    events = events.sortWithinPartitions(*(_quoted(name) for name in (schema.time, *schema.order_by)))
+    events = events.sortWithinPartitions(*(_quoted(name) for name in (schema.time, *schema.order_by, *arrival)))
+    events = events.drop(*arrival)
     # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
     output = build_matcher(plan, arrow_schema(frame)).output_schema
@@ -89,7 +98,7 @@ def run_spark(plan: SequencePlan, frame: DataFrame, *, bad_rows: str) -> SparkRu
     return SparkRun(matches, bad_events(plan, frame))
 
 
-def type_codes(plan: SequencePlan, frame: DataFrame) -> tuple[str, ...] | None:
+def type_codes(plan: Plan, frame: DataFrame) -> tuple[str, ...] | None:
     """The types that travel as numbers, each its place here, or None if they travel as they are.
 
     Text is the most expensive thing to shuffle and to hand to Python. Where the query returns columns of its own, the type is
@@ -100,12 +109,12 @@ def type_codes(plan: SequencePlan, frame: DataFrame) -> tuple[str, ...] | None:
         return None
     read = {node.name for _, item in plan.transformation.columns for node in p.walk(item) if isinstance(node, p.Attribute)}
     key = schema.type in (*read, *plan.keys, *schema.order_by)
-    if key or plan.construction.algorithm == "runtime_stack" or frame.schema[schema.type].dataType != StringType():
+    if key or plan.all_rows or frame.schema[schema.type].dataType != StringType():
         return None
     return tuple(sorted({name for event in plan.bound.components for name in event.types}))
 
 
-def _with_type_codes(plan: SequencePlan, events: DataFrame, types: tuple[str, ...]) -> DataFrame:
+def _with_type_codes(plan: Plan, events: DataFrame, types: tuple[str, ...]) -> DataFrame:
     from pyspark.sql import functions as f
 
     name = plan.bound.schema.type
@@ -118,7 +127,7 @@ def _with_type_codes(plan: SequencePlan, events: DataFrame, types: tuple[str, ..
 
 
 def _match_partition(
-    plan: SequencePlan, bad_rows: str, types: tuple[str, ...] | None
+    plan: Plan, bad_rows: str, types: tuple[str, ...] | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def restored(batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the events' own column names and types."""
@@ -159,17 +168,14 @@ def worker_interpreter(frame: DataFrame) -> Iterator[None]:
         context.pythonExec = previous
 
 
-def relevant_rows(plan: SequencePlan, frame: DataFrame) -> Column | None:
+def relevant_rows(plan: Plan, frame: DataFrame) -> Column | None:
     """The rows that some component can bind, and all bad rows; None when every row must travel."""
-    if plan.construction.algorithm == "runtime_stack":
+    if plan.all_rows:
         return None
-    negatives = plan.negation.components if plan.negation else ()
-    parts = [*zip(plan.scan.components, plan.scan.predicates, strict=True)]
-    parts += [(item.event, item.scan_predicates) for item in negatives]
     typed = plan.bound.schema.type is not None
     whole: set[str] = set()  # types of which every row travels
     conditions: list[Column] = []
-    for event, predicates in parts:
+    for event, predicates in plan.scanned:
         pushed = [condition for item in predicates if (condition := push_down(item, plan, frame)) is not None]
         if not pushed:
             if not typed:
@@ -194,7 +200,7 @@ def _of_types(schema: EventSchema, frame: DataFrame, types: tuple[str, ...]) -> 
     return column.isin([int(name) for name in types if name.lstrip("-").isdigit()])
 
 
-def bad_row_conditions(plan: SequencePlan, frame: DataFrame) -> list[tuple[Column, str]]:
+def bad_row_conditions(plan: Plan, frame: DataFrame) -> list[tuple[Column, str]]:
     """(condition, reason) of rows that cannot be processed, as the engine's scan judges them."""
     schema = plan.bound.schema
     events = plan.bound.components
@@ -218,7 +224,7 @@ def bad_row_conditions(plan: SequencePlan, frame: DataFrame) -> list[tuple[Colum
     return found
 
 
-def bad_events(plan: SequencePlan, frame: DataFrame) -> DataFrame:
+def bad_events(plan: Plan, frame: DataFrame) -> DataFrame:
     """The input rows that cannot be processed, each with the reason."""
     from pyspark.sql import functions as f
 
@@ -229,7 +235,7 @@ def bad_events(plan: SequencePlan, frame: DataFrame) -> DataFrame:
     return frame.where(_any([condition for condition, _ in conditions])).withColumn("reason", reason)
 
 
-def push_down(node: p.Expression, plan: SequencePlan, frame: DataFrame) -> Any:
+def push_down(node: p.Expression, plan: Plan, frame: DataFrame) -> Any:
     """A predicate on one event as a Spark condition that holds at least where the predicate does; None if it is not pushed."""
     if isinstance(node, p.And):
         parts = [condition for item in node.operands if (condition := push_down(item, plan, frame)) is not None]
@@ -297,7 +303,7 @@ def _reads_floats(node: p.Expression, frame: DataFrame) -> bool:
     return any(isinstance(item, p.Attribute) and isinstance(frame.schema[item.name].dataType, FLOATS) for item in p.walk(node))
 
 
-def _sometimes_lacks(plan: SequencePlan, attribute: p.Attribute) -> bool:
+def _sometimes_lacks(plan: Plan, attribute: p.Attribute) -> bool:
     types = plan.bound.component(attribute.variable).types
     return any(plan.bound.lacks(name, attribute.name) for name in types)
 

@@ -14,7 +14,7 @@ from typing import Any
 from kleene.common.errors import KleeneError
 from kleene.common.schema import schema_of_arrow
 from kleene.testing import oracle
-from kleene.testing.cases import Case, Labels, Row
+from kleene.testing.cases import Case, Expected, Labels, Row
 from kleene.testing.functions import plain
 
 
@@ -27,6 +27,12 @@ class Outcome:
     """RETURN rows, or the rows of AGG with `at` and the group columns."""
     plan: str | None = None
     error: KleeneError | None = None
+    automaton: Mapping[str, Sequence[str]] | None = None
+    """Stage to the lines of the automata."""
+    runs: Mapping[str, Sequence[Row]] | None = None
+    """Event to the runs that are alive after it."""
+    buffer: Mapping[str, Sequence[str]] | None = None
+    """Event to the stacks after it, the empty ones left out."""
 
 
 Route = Callable[[Case], Outcome]
@@ -66,7 +72,28 @@ def differences(case: Case, outcome: Outcome) -> list[str]:
             report += _compare("row", rows, outcome.rows)
     if expected.plan is not None and outcome.plan is not None:
         report += [f"  missing in the plan: {fragment}" for fragment in expected.plan if fragment not in outcome.plan]
+    return report + _inspection_differences(expected, outcome)
+
+
+def _inspection_differences(expected: Expected, outcome: Outcome) -> list[str]:
+    """What a case says of the automaton and its runs, where a route shows them."""
+    report: list[str] = []
+    if expected.automaton is not None and outcome.automaton is not None:
+        stage, lines = expected.automaton
+        report += _compare_lines("line of the automaton", lines, outcome.automaton[stage])
+    if expected.buffer is not None and outcome.buffer is not None:
+        event, lines = expected.buffer
+        report += _compare_lines("stack", lines, outcome.buffer[event])
+    if expected.runs is not None and outcome.runs is not None:
+        event, runs = expected.runs
+        names = runs[0].keys() if runs else ()
+        report += _compare("run", runs, [{name: run.get(name) for name in names} for run in outcome.runs[event]])
     return report
+
+
+def _compare_lines(what: str, expected: Sequence[str], found: Sequence[str]) -> list[str]:
+    missing = [f"  missing {what}: {line}" for line in expected if line not in found]
+    return missing + [f"  unexpected {what}: {line}" for line in found if line not in expected]
 
 
 def _error_differences(expected: tuple[str, tuple[str, ...]], outcome: Outcome) -> list[str]:

@@ -29,6 +29,17 @@ Instead of `matches`, or besides it: `count 3`; `returns` with lines `name=value
 group columns included; `error BindingError: fragment | fragment`; `plan` with one fragment of the plan's text a line. Events
 can also be a table: a header `| event | type | ts | k |` and rows in the same form; without an `event` column the labels are
 e1, e2, ...
+
+What can be seen of an automaton (SASE+, Figures 2 and 4 to 6), each as a complete list:
+
+    automaton basic                      its states and edges as steps 1-4 give them; `optimized`: after steps 5 and 6
+      states a b F
+      a begin b: a.type = 'A'
+    runs e4                              the live runs after an event; what a line names is compared, all lines name the same
+      version=1.0 state=a[i] start=e1 a=[e1,e2] sum(a.price)=220 merged=1
+    buffer e4                            the stacks after an event that are not empty: event(version->predecessor@stack ...)
+      a[1]: e1(1)
+      a[i]: e2(1.0->e1@a[1])
 """
 
 from __future__ import annotations
@@ -47,8 +58,12 @@ Row = dict[str, Any]
 Labels = dict[str, str | tuple[str, ...]]
 """A match: variable to the label of its event, to a tuple of labels for a Kleene variable."""
 
-BLOCKS = ("events", "options", "query", "matches", "returns", "aggregates", "plan")
+BLOCKS = ("events", "options", "query", "matches", "returns", "aggregates", "plan", "automaton", "runs", "buffer")
+STAGES = ("basic", "optimized")
 LABEL = re.compile(r"([A-Za-z_]+?)(\d+)([a-z]*)")
+RUN_PAIR = re.compile(r"(\S+?)=('(?:[^']|'')*'|\[[^\]]*\]|[^\s=]+)(?=\s|$)")
+RUN_TEXTS = ("version", "state", "start")
+"""What is text of a run, whatever it looks like."""
 PAIR = re.compile(r"([A-Za-z_][\w.-]*)=('(?:[^']|'')*'|\[[^\]]*\]|[^\s=]+)(?=\s|$)")
 UNITS = ("microseconds", "milliseconds", "seconds", "minutes", "hours", "days")
 KINDS = ("int", "float", "string", "bool", "timestamp")
@@ -82,6 +97,12 @@ class Expected:
     error: tuple[str, tuple[str, ...]] | None = None
     """The name of the error class, and fragments of its text."""
     plan: tuple[str, ...] | None = None
+    automaton: tuple[str, tuple[str, ...]] | None = None
+    """A stage, and the lines of the automaton."""
+    runs: tuple[str, tuple[Row, ...]] | None = None
+    """An event, and what is said of each run that is alive after it."""
+    buffer: tuple[str, tuple[str, ...]] | None = None
+    """An event, and the stacks after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +211,7 @@ def _case(head: _Block, blocks: list[_Block], path: Path) -> Case:
             raise _error(path, head.number, f"case '{head.rest}' has no '{word}' block")
     expected = _expected(found, path)
     if expected == Expected():
-        kinds = "matches, count, returns, aggregates, error or plan"
+        kinds = "matches, count, returns, aggregates, error, plan, automaton, runs or buffer"
         raise _error(path, head.number, f"case '{head.rest}' expects nothing: add {kinds}")
     settings = _settings(found.get("options"), path)
     events = _events(found["events"], settings, path)
@@ -219,6 +240,11 @@ def _check_labels(case: Case, found: dict[str, _Block]) -> None:
             for label in value if isinstance(value, tuple) else (value,):
                 if label not in labels:
                     raise _error(case.path, number, f"no event is labelled '{label}'")
+    for word in ("runs", "buffer"):
+        if word in found and found[word].rest not in labels:
+            raise _error(
+                case.path, found[word].number, f"expected '{word} EVENT', but no event is labelled '{found[word].rest}'"
+            )
 
 
 # --- values and rows --------------------------------------------------------------------------------------------------
@@ -418,7 +444,34 @@ def _expected(found: dict[str, _Block], path: Path) -> Expected:
         rows("aggregates", values),
         _expected_error(found["error"]) if "error" in found else None,
         rows("plan", lambda line, _: line),
+        **_inspected(found, path, rows),
     )
+
+
+def _inspected(
+    found: dict[str, _Block], path: Path, rows: Callable[[str, Callable[[str, int], Any]], tuple[Any, ...] | None]
+) -> dict[str, Any]:
+    """The blocks about an automaton and its runs, with what their headings name."""
+    if "automaton" in found and found["automaton"].rest not in STAGES:
+        message = f"expected 'automaton {' | '.join(STAGES)}', found 'automaton {found['automaton'].rest}'"
+        raise _error(path, found["automaton"].number, message)
+    lines = {
+        "automaton": rows("automaton", lambda line, _: line),
+        "runs": rows("runs", lambda line, number: _run_pairs(line, path, number)),
+        "buffer": rows("buffer", lambda line, _: line),
+    }
+    runs = lines["runs"] or ()
+    if any(run.keys() != runs[0].keys() for run in runs):
+        raise _error(path, found["runs"].number, "the lines of a 'runs' block must all name the same")
+    return {word: (found[word].rest, content) for word, content in lines.items() if content is not None}
+
+
+def _run_pairs(line: str, path: Path, number: int) -> Row:
+    left = RUN_PAIR.sub("", line).strip()
+    if left:
+        raise _error(path, number, f"expected name=value, found '{left}'")
+    pairs = {match[1]: match[2] for match in RUN_PAIR.finditer(line)}
+    return {name: text if name in RUN_TEXTS else value_of(text) for name, text in pairs.items()}
 
 
 def _labels(line: str, path: Path, number: int) -> Labels:

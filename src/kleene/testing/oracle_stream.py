@@ -1,9 +1,10 @@
 """The stream as the oracle sees it: types, instants, the stream order, and the key (partition) of every event.
 
 Stream order is `(ts, order_by...)`, NULLs of `order_by` first and NaN last. Where a total order is needed (every strategy other
-than skip_till_any_match, and count windows) two events of one partition that tie are a DataError, unless `ties="arrival"`
-appends the position in the given list to the order. Under skip_till_any_match without a count window `ties` changes nothing:
-tied events are simultaneous.
+than skip_till_any_match, count windows, and NON-OVERLAP) two events of one partition that tie are a DataError if both matter,
+unless `ties="arrival"` appends the position in the given list to the order. Every event of the partition matters to contiguity
+and to count windows, else those that a positive component can bind. Under skip_till_any_match with neither a count window nor
+NON-OVERLAP `ties` changes nothing: tied events are simultaneous.
 
 The key of an event has, for each equivalence attribute, the event's value, or FREE when its type is declared without the
 attribute: such an event agrees with every value, and so belongs to every partition. NULL agrees with nothing, so an event with
@@ -20,7 +21,8 @@ from typing import Final, Literal
 
 from kleene.common.errors import DataError, Problem
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.policies import Strategy
+from kleene.pattern.policies import Output, Strategy
+from kleene.pattern.predicates import Aggregate, Attribute, Comparison, Element, Length, walk
 from kleene.pattern.predicates import Literal as Constant
 from kleene.testing.evaluate import Bindings, Condition, Frame, condition, holds
 from kleene.testing.functions import Value, compare, plain
@@ -109,7 +111,8 @@ def make_stream(bound: BoundQuery, events: Sequence[Mapping[str, Value]], ties: 
     """The stream of some events for a query; raises DataError for a NULL timestamp and for ties where order matters."""
     schema = bound.schema
     instants = tuple(instant(event.get(schema.time), schema.time_unit) for event in events)
-    total = bound.query.strategy is not Strategy.SKIP_TILL_ANY_MATCH or bound.count_window is not None
+    any_match = bound.query.strategy is Strategy.SKIP_TILL_ANY_MATCH
+    total = not any_match or bound.count_window is not None or bound.query.output is Output.NON_OVERLAP
     order: list[OrderKey] = []
     for position, event in enumerate(events):
         own: OrderKey = ((1, instants[position]), *(_sortable(event.get(name)) for name in schema.order_by))
@@ -175,14 +178,72 @@ def _fixed_value(value: object) -> Value:
 
 def _refuse_ties(stream: Stream) -> None:
     """Strict contiguity counts every event of the stream, so there the whole stream is one partition (SASE+ section 2)."""
-    whole = stream.bound.query.strategy is Strategy.STRICT_CONTIGUITY
+    strategy = stream.bound.query.strategy
+    whole = strategy is Strategy.STRICT_CONTIGUITY
+    all_matter = whole or strategy is Strategy.PARTITION_CONTIGUITY or stream.bound.count_window is not None
     tied: dict[OrderKey, list[int]] = {}
     for position in stream.sorted_positions:
         earlier = tied.setdefault(stream.order[position], [])
         for other in earlier:
-            if whole or merge_all(stream.start_key, (stream.keys[other], stream.keys[position])) is not None:
+            if not whole and merge_all(stream.start_key, (stream.keys[other], stream.keys[position])) is None:
+                continue
+            if not all_matter and _parted(stream, other, position):
+                continue
+            if all_matter or (_bindable(stream, other) and _bindable(stream, position)):
                 raise DataError(_tie(stream, other, position))
         earlier.append(position)
+
+
+def _parted(stream: Stream, one: int, other: int) -> bool:
+    """Whether written-out equalities part two events as an equivalence test would: `a.x = b.x AND b.x = c.x` over all
+    components.
+    """
+    positives = [event for event in stream.bound.components if not event.negated]
+    if len(positives) < 2 or len(stream.bound.branches) > 1 or any(event.quantifier for event in positives):
+        return False
+    everyone = {event.variable for event in positives}
+    joined: dict[str, list[set[str]]] = {}
+    for item in stream.conditions:
+        equality = item.expression
+        if not isinstance(equality, Comparison) or equality.operator != "=":
+            continue
+        left, right = equality.left, equality.right
+        if not isinstance(left, Attribute) or not isinstance(right, Attribute) or left.name != right.name:
+            continue
+        if not {left.variable, right.variable} <= everyone:
+            continue
+        groups = joined.setdefault(left.name, [])
+        touched = [group for group in groups if group & {left.variable, right.variable}]
+        groups[:] = [group for group in groups if group not in touched] + [{left.variable, right.variable}.union(*touched)]
+    for name, groups in joined.items():
+        if any(group >= everyone for group in groups) and not any(
+            stream.bound.lacks(kind, name) for event in positives for kind in event.types
+        ):
+            values = plain(stream.events[one].get(name)), plain(stream.events[other].get(name))
+            if None in values or compare("=", *values) is not True:
+                return True
+    return False
+
+
+def _bindable(stream: Stream, position: int) -> bool:
+    """Whether some positive component can bind the event, by its type and by the conditions that read it alone."""
+    for event in stream.bound.components:
+        if event.negated or stream.types[position] not in event.types:
+            continue
+        ways: dict[Element, int | tuple[int, ...]] = {Element.SINGLE: position}
+        if event.is_kleene:
+            ways = {Element.FIRST: (position,), Element.CURRENT: (position, position)}
+        for element, elements in ways.items():
+            reads = (element, Element.EACH) if stream.bound.query.strategy is Strategy.SKIP_TILL_ANY_MATCH else (element,)
+            alone = (item for item in stream.conditions if any(_reads_only(item, event.variable, one) for one in reads))
+            if all(stream.holds(item, {event.variable: elements}) for item in alone):
+                return True
+    return False
+
+
+def _reads_only(item: Condition, variable: str, element: Element) -> bool:
+    nodes = [node for node in walk(item.expression) if isinstance(node, Attribute | Length | Aggregate)]
+    return item.variables == {variable} and all(isinstance(node, Attribute) and node.element is element for node in nodes)
 
 
 def _tie(stream: Stream, one: int, other: int) -> Problem:

@@ -1,4 +1,4 @@
-"""Seeded random queries of the SASE fragment and of the full language, as LogicalQuery values.
+"""Seeded random queries of the SASE fragment, of SASE+ and of the full language, as LogicalQuery values.
 
 Plain `random.Random` and no text: cheap enough (some tens of microseconds) for tens of thousands of queries a minute.
 Constants and predicates are drawn so that a good share of queries has matches on the streams of `strategies`. Literals are
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 
+from kleene.pattern.normalize import normalize
 from kleene.pattern.operators import KLEENE_PLUS, OPTIONAL, Conjunction, Disjunction, Event, Pattern, Quantifier
 from kleene.pattern.operators import Sequence as Seq
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, ReturnItem, Strategy, Unit, Window
@@ -33,6 +34,8 @@ from kleene.pattern.predicates import (
     Not,
     conjunction,
     disjunction,
+    transform,
+    walk,
 )
 
 Types = Mapping[str, frozenset[str]] | None
@@ -214,6 +217,180 @@ def sase_query(rng: Random, types: Types, integer_time: bool) -> LogicalQuery:
         where=conjunction(conjuncts),
         within=_window(rng, integer_time, _ends_negated(parts)),
         returns=_returns(rng, positives, types),
+    )
+
+
+# --- SASE+ ------------------------------------------------------------------------------------------------------------
+
+QUANTIFIERS = (*(KLEENE_PLUS,) * 6, Quantifier(1, 2), Quantifier(2, 3), Quantifier(2, None), Quantifier(2, 2))
+RUNNING = (Element.CURRENT, Element.PREVIOUS, Element.SO_FAR)
+ORDERED = ("s", "ts")
+"""Attributes that can be ordered but not summed."""
+
+
+def _saseplus_positives(rng: Random) -> list[Event]:
+    """One to three components; mostly one of them is Kleene, sometimes all or none; now and then one is optional."""
+    positives = _positives(rng, rng.choice((1, 1, 2, 2, 2, 3, 3)))
+    count = min(len(positives), rng.choice((0, 1, 1, 1, 1, 1, 2, 2, 3)))
+    optional = rng.randrange(len(positives)) if len(positives) > 1 and chance(rng, 0.12) else None
+    repeated = rng.sample(range(len(positives)), count)
+    for i, event in enumerate(positives):
+        quantifier = rng.choice(QUANTIFIERS) if i in repeated else None
+        if i == optional:
+            quantifier = OPTIONAL if quantifier is None else Quantifier(0, quantifier.high)
+        positives[i] = Event(event.types, event.variable, quantifier)
+    return positives
+
+
+def _branching(rng: Random, parts: Sequence[Event]) -> Pattern:
+    """SEQ of the parts; if all are mandatory, sometimes with two of them, or its two halves, under OR."""
+    cut = rng.randrange(1, len(parts)) if len(parts) > 1 else 0
+    before, after = parts[:cut], parts[cut:]
+    mandatory = not any(event.quantifier is not None and event.quantifier.low == 0 for event in parts)
+    if cut and mandatory and chance(rng, 0.2):
+        if not before[-1].negated and not after[0].negated:
+            return _sequence((*before[:-1], Disjunction((before[-1], after[0])), *after[1:]))
+        if all(any(not event.negated for event in half) for half in (before, after)):
+            return Disjunction((_sequence(before), _sequence(after)))
+    return _sequence(parts)
+
+
+def _aggregate(rng: Random, event: Event, name: str, element: Element) -> Expression:
+    """Any of the eight aggregates that can be taken of the attribute."""
+    function = rng.choice(list(AggregateFunction))
+    if name in ORDERED and function not in (AggregateFunction.MIN, AggregateFunction.MAX, AggregateFunction.FIRST):
+        function = AggregateFunction.LAST
+    if function is AggregateFunction.COUNT and chance(rng, 0.5):
+        return Aggregate(function, event.variable, None, element)
+    found = Aggregate(function, event.variable, name, element)
+    if function is AggregateFunction.STDDEV:
+        # Two ways to compute a root may differ in the last bit: never compare one with a number that it may equal.
+        return Arithmetic("+", found, Literal(0.3))
+    return found
+
+
+def _value(rng: Random, event: Event, names: Sequence[str], types: Types, running: bool = False) -> Expression | None:
+    """A value of a component: an attribute; if it is Kleene that of some element, or an aggregate, or the length."""
+    name = rng.choice(names)
+    if name != "ts" and not _readable(event, name, types):
+        return None
+    if not event.is_kleene:
+        return Attribute(event.variable, name)
+    kind = rng.random()
+    if kind < 0.12 and name not in ORDERED:
+        return Length(event.variable)
+    if kind < 0.4:
+        return _aggregate(rng, event, name, Element.EACH)
+    if kind < 0.5 and running:
+        return _aggregate(rng, event, name, Element.SO_FAR)
+    elements = (Element.FIRST, Element.LAST, Element.EACH, Element.CURRENT, Element.CURRENT, Element.PREVIOUS)
+    return Attribute(event.variable, name, rng.choice(elements if running else elements[:3]))
+
+
+def _compared(rng: Random, left: Expression, right: Expression, names: Sequence[str]) -> Expression:
+    if names == NUMERIC and chance(rng, 0.2):
+        left = Arithmetic(rng.choice("++-*"), left, Literal(rng.choice((1, 2, 3, 0.5))))
+    return Comparison(rng.choice(OPERATORS), left, right)
+
+
+def _attributes(rng: Random) -> Sequence[str]:
+    """What a comparison is about: numbers, sometimes text."""
+    return ("s",) if chance(rng, 0.15) else NUMERIC
+
+
+def _between(rng: Random, one: Event, other: Event, types: Types) -> Expression | None:
+    """A comparison between values of two components, of which a Kleene one may be read in any way."""
+    names = _attributes(rng)
+    left, right = _value(rng, one, names, types, running=True), _value(rng, other, names, types, running=True)
+    return None if left is None or right is None else _compared(rng, left, right, names)
+
+
+def _of_one_element(rng: Random, event: Event, types: Types) -> Expression | None:
+    """A predicate on one event, for one element of a Kleene variable or for each."""
+    simple = _simple(rng, event, types)
+    if simple is None or not event.is_kleene:
+        return simple
+    first, current = Element.FIRST, Element.CURRENT
+    element = rng.choice((first, first, current, current, Element.LAST, Element.EACH, Element.PREVIOUS))
+    return transform(simple, lambda node: Attribute(node.variable, node.name, element) if isinstance(node, Attribute) else node)
+
+
+def _of_elements(rng: Random, event: Event, types: Types) -> Expression | None:
+    """A condition on the elements of one Kleene variable (SASE+ section 2)."""
+    kind, names = rng.random(), _attributes(rng)
+    if kind < 0.3:
+        return _of_one_element(rng, event, types)
+    if kind < 0.4:
+        return Comparison(rng.choice(("<=", ">=", "=", "!=", ">")), Length(event.variable), Literal(rng.randrange(1, 4)))
+    name = rng.choice(names)
+    if not _readable(event, name, types):
+        return None
+    if kind < 0.5:
+        limit = Literal(rng.choice(("a", "ab", "b")) if name == "s" else rng.randrange(1, 9))
+        return Comparison(rng.choice(("<=", ">=")), _aggregate(rng, event, name, Element.EACH), limit)
+    current = Attribute(event.variable, name, Element.CURRENT)
+    if kind < 0.7:
+        return _compared(rng, current, Attribute(event.variable, name, Element.PREVIOUS), names)
+    if kind < 0.92:
+        return _compared(rng, current, _aggregate(rng, event, name, Element.SO_FAR), names)
+    other = _value(rng, event, names, types, running=True)
+    return None if other is None else _compared(rng, current, other, names)
+
+
+def _saseplus_condition(rng: Random, positives: Sequence[Event], types: Types) -> Expression | None:
+    """A condition on positive components: on one event, on the elements of one variable, or between two."""
+    one = rng.choice(positives)
+    if len(positives) > 1 and chance(rng, 0.45):
+        one, other = rng.sample(positives, 2)
+        return _between(rng, one, other, types)
+    return _of_elements(rng, one, types) if one.is_kleene else _simple(rng, one, types)
+
+
+def _is_read_one_way(condition: Expression) -> bool:
+    """Whether `i` runs over one variable at most, and over none that the condition reads as plain `a[].x` too."""
+    nodes = [node for node in walk(condition) if isinstance(node, Attribute | Aggregate)]
+    running = {node.variable for node in nodes if node.element in RUNNING}
+    each = {node.variable for node in nodes if node.element is Element.EACH and isinstance(node, Attribute)}
+    return len(running) < 2 and not running & each
+
+
+def _saseplus_conjuncts(rng: Random, positives: Sequence[Event], negatives: Sequence[Event], types: Types) -> list[Expression]:
+    make = [partial(_saseplus_condition, rng, positives, types)] * rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4))
+    for negative in negatives:
+        if chance(rng, 0.35):
+            make.append(partial(_simple, rng, negative, types))
+        if chance(rng, 0.5):
+            make.append(partial(_between, rng, negative, rng.choice(positives), types))
+    found = [_predicate(rng, one) for one in make]
+    return [item for item in found if item is not None and _is_read_one_way(item)]
+
+
+def _saseplus_returns(rng: Random, positives: Sequence[Event], types: Types) -> tuple[ReturnItem, ...]:
+    found = [_value(rng, rng.choice(positives), ("ts", "s", *NUMERIC), types) for _ in range(rng.choice((1, 2, 3, 4)))]
+    given = [item for item in found if item is not None]
+    return tuple(ReturnItem(item, f"r{number}") for number, item in enumerate(given))
+
+
+def saseplus_query(rng: Random, types: Types, integer_time: bool) -> LogicalQuery:
+    """A query of SASE+: SEQ and OR of Kleene, optional and negative components, any strategy, any window, NON-OVERLAP."""
+    strategy = rng.choice(list(Strategy))
+    positives = _saseplus_positives(rng)
+    parts = _with_negatives(rng, positives, rng.choice((0, 0, 0, 0, 1, 1, 2)))
+    negatives = [event for event in parts if event.negated]
+    pattern = _branching(rng, parts)
+    conjuncts = _equivalences(rng, parts, types) + _saseplus_conjuncts(rng, positives, negatives, types)
+    open_ended = any(not (item.after and item.before) for branch in normalize(pattern) for item in branch.negatives)
+    within = _window(rng, integer_time, needed=open_ended)
+    if chance(rng, 0.05 if open_ended else 0.25):
+        within = Window(rng.randrange(2, 9), Unit.EVENTS)
+    return LogicalQuery(
+        pattern=pattern,
+        where=conjunction(conjuncts),
+        strategy=strategy,
+        strategy_variables=tuple(event.variable for event in positives) if strategy is not ANY or chance(rng, 0.3) else (),
+        within=within,
+        returns=_saseplus_returns(rng, positives, types) if chance(rng, 0.2) else (),
+        output=Output.NON_OVERLAP if chance(rng, 0.15) else Output.ALL,
     )
 
 

@@ -1,10 +1,10 @@
 """Random (query, stream) pairs: a cheap seeded core, and Hypothesis strategies around it.
 
-`examples(seed, count)` yields pairs of the SASE fragment, `full_examples` pairs of the whole language; example number i of a
-seed is always the same. A stream has the columns of `arrow_schema`: `ts` (integer, or timestamp in UTC), `type` in A..E,
-small-integer keys `k` and `k2`, `x` (integer, NULLs sometimes), `y` (float, multiples of 1/4), `s` (short string, NULLs
-sometimes), `seq` (for `order_by`). Events of the SASE fragment tie sometimes; those of the full language never do. Streams are
-in time order.
+`examples(seed, count)` yields pairs of the SASE fragment, `saseplus_examples` pairs of SASE+, `full_examples` pairs of the
+whole language; example number i of a seed is always the same. A stream has the columns of `arrow_schema`: `ts` (integer, or
+timestamp in UTC), `type` in A..E, small-integer keys `k` and `k2`, `x` (integer, NULLs sometimes), `y` (float, multiples of
+1/4), `s` (short string, NULLs sometimes), `seq` (for `order_by`). Events of the SASE fragment tie sometimes, those of SASE+
+only where no total order is needed, those of the full language never. Streams are in time order.
 
 Cost: well under 0.3 ms an example.
 """
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from kleene.common.schema import EventSchema, schema_of_arrow
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import events as components
-from kleene.pattern.policies import LogicalQuery
+from kleene.pattern.policies import LogicalQuery, Output, Strategy, Unit
 from kleene.pattern.predicates import conjunction, conjuncts
-from kleene.testing.random_queries import Types, chance, full_query, sase_query
+from kleene.testing.random_queries import Types, chance, full_query, sase_query, saseplus_query
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,12 +100,53 @@ def _stream(rng: Random, query: LogicalQuery, size: int, integer_time: bool, tie
     return rows
 
 
-def _declared(rng: Random) -> Types:
+def _planted(rng: Random, query: LogicalQuery, rows: list[Row]) -> None:
+    """Makes most events follow the pattern: component after component, several events of a Kleene one, with the same keys."""
+    positives = [event for event in components(query.pattern) if not event.negated]
+    contiguous = query.strategy in (Strategy.STRICT_CONTIGUITY, Strategy.PARTITION_CONTIGUITY)
+    noise, index = (0.1 if contiguous else 0.3), 0
+    keys = {name: rng.choice(rows)[name] for name in ("k", "k2")}
+    for row in rows:
+        if chance(rng, noise):
+            continue
+        event = positives[index]
+        row.update(keys, type=rng.choice(event.types))
+        if not event.is_kleene or chance(rng, 0.4):
+            index = (index + 1) % len(positives)
+            if index == 0 and chance(rng, 0.3):
+                keys = {name: rng.choice(rows)[name] for name in keys}
+
+
+def _affordable(query: LogicalQuery, rows: list[Row]) -> list[Row]:
+    """As many events as Kleene components under skip_till_any_match can bear, whose matches double with each event."""
+    repeated = [event.types for event in components(query.pattern) if event.is_kleene]
+    if query.strategy is not Strategy.SKIP_TILL_ANY_MATCH or not repeated:
+        return rows
+    left = 8 if len(repeated) == 1 else 6
+    for position, row in enumerate(rows[:12]):
+        left -= any(row["type"] in types for types in repeated)
+        if left < 0:
+            return rows[:position]
+    return rows[:12]
+
+
+def _saseplus_stream(rng: Random, query: LogicalQuery, integer_time: bool) -> list[Row]:
+    """A stream for a query of SASE+, which ties only where no total order is needed; short under skip_till_any_match."""
+    counted = query.within is not None and query.within.unit is Unit.EVENTS
+    simultaneous = query.strategy is Strategy.SKIP_TILL_ANY_MATCH and query.output is Output.ALL and not counted
+    tie = rng.choice((0.0, 0.1, 0.3)) if simultaneous else 0.0
+    rows = _stream(rng, query, rng.randrange(6, 21), integer_time, tie, rng.choice((0.0, 0.0, 0.15)))
+    if chance(rng, 0.7):
+        _planted(rng, query, rows)
+    return _affordable(query, rows)
+
+
+def _declared(rng: Random, keyless: float = 0.05) -> Types:
     """Attributes per type: each type may lack some; keys are lacked rarely."""
     declared: dict[str, frozenset[str]] = {}
     for event_type in "ABCDE":
         declared[event_type] = frozenset(
-            name for name in ("k", "k2", "x", "y", "s", "seq") if not chance(rng, 0.05 if name in ("k", "k2") else 0.2)
+            name for name in ("k", "k2", "x", "y", "s", "seq") if not chance(rng, keyless if name in ("k", "k2") else 0.2)
         )
     return declared
 
@@ -128,6 +169,22 @@ def example(seed: int, number: int = 0) -> Example:
     return Example(query, _schema_kwargs(rng, types), rows, integer_time)
 
 
+def saseplus_example(seed: int, number: int = 0) -> Example:
+    """Example `number` of a seed, of SASE+."""
+    rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
+    integer_time = chance(rng, 0.7)
+    types = _declared(rng, keyless=0.15) if chance(rng, 0.15) else None
+    query = saseplus_query(rng, types, integer_time)
+    return Example(query, _schema_kwargs(rng, types), _saseplus_stream(rng, query, integer_time), integer_time)
+
+
+def saseplus_streams(seed: int, count: int) -> Iterator[Example]:
+    """The first SASE+ example of a seed with `count` streams, for a query that is dear to compile."""
+    first = saseplus_example(seed)
+    rng = Random(seed)  # noqa: S311 - reproducible, not secret
+    return (replace(first, events=_saseplus_stream(rng, first.query, first.integer_time)) for _ in range(count))
+
+
 def full_example(seed: int, number: int = 0) -> Example:
     """Example `number` of a seed, of the full language; shorter, because Kleene plus has exponentially many matches."""
     rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
@@ -142,6 +199,11 @@ def full_example(seed: int, number: int = 0) -> Example:
 def examples(seed: int, count: int) -> Iterator[Example]:
     """Pairs of the SASE fragment; at least two in five have a match."""
     return (example(seed, number) for number in range(count))
+
+
+def saseplus_examples(seed: int, count: int) -> Iterator[Example]:
+    """Pairs of SASE+: Kleene, optional and negative components, OR, every strategy and window; two in five have a match."""
+    return (saseplus_example(seed, number) for number in range(count))
 
 
 def full_examples(seed: int, count: int) -> Iterator[Example]:
@@ -177,6 +239,11 @@ def _shrinkable(make: Callable[[int], Example]) -> st.SearchStrategy[Example]:
 def sase_examples() -> st.SearchStrategy[Example]:
     """SASE-fragment examples for Hypothesis: a seed, then events and conjuncts that shrinking removes one by one."""
     return _shrinkable(example)
+
+
+def saseplus_shrinking_examples() -> st.SearchStrategy[Example]:
+    """SASE+ examples for Hypothesis."""
+    return _shrinkable(saseplus_example)
 
 
 def full_language_examples() -> st.SearchStrategy[Example]:

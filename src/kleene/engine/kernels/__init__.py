@@ -11,6 +11,7 @@ kernels are compiled anew in each process.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -24,6 +25,13 @@ COMPILED = os.environ.get("KLEENE_KERNELS", "compiled") != "python"
 BlockFilter = Callable[..., int]
 """`f(level, bound, stack, selected, n, ints, floats, valid, constants) -> n`: keeps, in place, those of the first n entries of
 `selected[level]` (indices into `stack[level]`) that satisfy the predicates decided when `level` is bound."""
+
+RunFilter = Callable[..., int]
+"""`f(site, row, n, room, rows, nodes_room, at, floats_at, flags_at, watched, runs, run_floats, ints, floats, valid, constants,
+flags, nodes, scratch, mask)`: clears the flags of those of n runs that do not satisfy the conditions of a site for the event
+at `row`; at the sites of lone runs it returns the next row below n that concerns the run, or has one of the watched bits.
+Arrays are flat; the runs, their floats and the flags meant begin at `at`, `floats_at` and `flags_at`.
+"""
 
 
 def _writable(directory: Path) -> bool:
@@ -45,6 +53,14 @@ def _cache_directory() -> Path | None:
     return next((candidate for candidate in candidates if _writable(candidate)), None)
 
 
+def _version() -> str:
+    """A name for the kernels as they are: numba's own cache does not see changes in files that a kernel's parts come from."""
+    known = hashlib.blake2b(digest_size=8)
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        known.update(path.name.encode() + path.read_bytes())
+    return known.hexdigest()
+
+
 if COMPILED:
     import numba
     from numba import types
@@ -52,7 +68,30 @@ if COMPILED:
     _directory = _cache_directory()
     if _directory is not None:
         # Read by numba when a function is decorated; a read-only package and home would otherwise make the import fail.
-        vars(numba.config)["CACHE_DIR"] = str(_directory)
+        vars(numba.config)["CACHE_DIR"] = str(_directory / _version())
+
+    _njit: Any = numba.njit
+    """Without reference counts (`_nrt=False`): kernels allocate nothing, and counting the arrays that are passed on to a
+    filter or a part of a kernel takes longer than most of them do.
+    """
+
+    _pointer_to: Any = types.CPointer
+    _integers = _pointer_to(types.int64)
+    _floats = _pointer_to(types.float64)
+    _bytes = _pointer_to(types.uint8)
+    RUN_FILTER_SIGNATURE = types.int64(
+        *(types.int64 for _ in range(10)),
+        _integers,
+        _floats,
+        _integers,
+        _floats,
+        _bytes,
+        _integers,
+        _bytes,
+        _pointer_to(types.int32),
+        _integers,
+        _integers,
+    )
 
     FILTER_SIGNATURE = types.int64(
         types.int64,
@@ -71,14 +110,14 @@ def kernel(function: F) -> F:
     """Compiles a loop on first use, or leaves it as it is under `KLEENE_KERNELS=python`."""
     if not COMPILED:
         return function
-    return cast(F, numba.njit(cache=_directory is not None, nogil=True, error_model="numpy")(function))
+    return cast(F, _njit(cache=_directory is not None, nogil=True, error_model="numpy", _nrt=False)(function))
 
 
 def inlined(function: F) -> F:
     """A part of a kernel, written out at each call: passing many arrays costs more than small bodies do."""
     if not COMPILED:
         return function
-    return cast(F, numba.njit(inline="always", error_model="numpy")(function))
+    return cast(F, _njit(forceinline=True, error_model="numpy", _nrt=False)(function))
 
 
 def compile_filter(function: BlockFilter, *, cached: bool = False) -> BlockFilter:
@@ -88,3 +127,19 @@ def compile_filter(function: BlockFilter, *, cached: bool = False) -> BlockFilte
     return cast(
         BlockFilter, numba.cfunc(FILTER_SIGNATURE, cache=cached and _directory is not None, error_model="numpy")(function)
     )
+
+
+def compile_run_filter(function: RunFilter) -> RunFilter:
+    """The filter of an automaton in the form that a kernel calls: with bare addresses (`array.ctypes`).
+
+    It is called for every event: passing addresses costs 7 ns, passing arrays 26.
+    """
+    if COMPILED:
+        return cast(RunFilter, numba.cfunc(RUN_FILTER_SIGNATURE, error_model="numpy")(function))
+
+    def called(*arguments: Any) -> int:
+        # NumPy's `array.ctypes` knows its array, so plain-Python filters index that.
+        flat = (getattr(item, "_arr").reshape(-1) if hasattr(item, "_arr") else item for item in arguments)  # noqa: B009
+        return function(*flat)
+
+    return called

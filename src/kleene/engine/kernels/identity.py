@@ -1,6 +1,7 @@
 """Hashes that identify events and matches by content, the same on every machine, runtime and batch boundary.
 
-64-bit multiply-xorshift mixing. An event's hash is over its columns in a fixed order, a match's over its events' hashes.
+64-bit multiply-xorshift mixing. An event's hash is over its columns in a fixed order, a match's is a
+multilinear one over the hashes of its components, mixed: the sum of hash times factor, each component with a factor of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import numpy as np
 from kleene.engine.kernels import inlined, kernel
 
 Array = np.ndarray[Any, Any]
+
+FIRST_FACTOR = 0x9E3779B97F4A7C15
+"""The factor of the first component."""
 
 
 @inlined
@@ -50,12 +54,29 @@ def hash_strings(offsets: Array, data: Array, hashes: Array) -> None:
 
 
 @kernel
-def match_ids(sequences: Array, hashes: Array, seed: Any, out: Array) -> None:
-    """One word per match: a multilinear hash of its events' hashes, mixed."""
-    for match in range(sequences.shape[1]):
-        value = seed
-        factor = np.uint64(0x9E3779B97F4A7C15)
-        for component in range(sequences.shape[0]):
-            value += hashes[sequences[component, match]] * factor
-            factor = factor * np.uint64(0xD6E8FEB86659FD93) | np.uint64(1)
-        out[match] = _mix(value)
+def hash_lists(offsets: Array, places: Array, hashes: Array, words: Array) -> None:
+    """One word per list of events: the number of its elements and their hashes, in order."""
+    for row in range(words.size):
+        word = np.uint64(offsets[row + 1] - offsets[row])
+        for position in range(offsets[row], offsets[row + 1]):
+            word = _mix(word * np.uint64(0x9E3779B97F4A7C15) + hashes[places[position]])
+        words[row] = word
+
+
+@kernel
+def add_events(values: Array, hashes: Array, places: Array, factor: Any) -> None:
+    """Adds a component's events to the multilinear hashes of their matches."""
+    for match in range(values.size):
+        values[match] += hashes[places[match]] * factor
+
+
+@kernel
+def finish_ids(values: Array) -> None:
+    """Makes ids of the multilinear hashes, in place."""
+    for match in range(values.size):
+        values[match] = _mix(values[match])
+
+
+def next_factor(factor: int) -> int:
+    """The factor of the next component."""
+    return (factor * 0xD6E8FEB86659FD93 | 1) % 2**64

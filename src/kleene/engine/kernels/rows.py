@@ -76,6 +76,30 @@ def select_by_text(
     return count
 
 
+BELOW, EQUAL, ABOVE = 1, 2, 4
+"""Outcomes of a comparison."""
+
+
+@kernel
+def keep_where(values: Array, rows: Array, accepted: int, constant: int, modulus: int, masks: Array, bit: int) -> None:
+    """Clears the bit of masks whose row's value (or its remainder, of the sign of the value) does not compare as accepted.
+
+    Remainders are of values that floating point holds exactly.
+    """
+    whole = rows.size == values.size
+    inverse = 1.0 / modulus if modulus else 0.0
+    for position in range(rows.size):
+        value = np.int64(values[position] if whole else values[rows[position]])
+        if modulus:
+            size = abs(value)
+            size -= np.int64(size * inverse) * modulus
+            size += modulus if size < 0 else 0
+            size -= modulus if size >= modulus else 0
+            value = -size if value < 0 else size
+        outcome = (1 if value < constant else 0) | (2 if value == constant else 0) | (4 if value > constant else 0)
+        masks[position] &= ~(bit if outcome & accepted == 0 else 0)
+
+
 @kernel
 def dense_codes(keys: Array, table: Array, codes: Array) -> int:
     """Numbers the distinct int64 keys in order of appearance; `table` holds -1 and has a power of two > 2 * keys entries.

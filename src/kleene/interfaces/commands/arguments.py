@@ -13,6 +13,8 @@ from kleene.common.errors import DataError, Problem
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kleene.interfaces.workload import Workload
+
 
 class UsageError(Exception):
     """The command line is wrong in a way that argparse cannot see."""
@@ -25,6 +27,37 @@ _ARROW_NAMES = {"int": "int64", "float": "float64", "string": "string", "bool": 
 def add_query(parser: argparse.ArgumentParser) -> None:
     """`-q TEXT`; a query in a file is a positional argument, which each command declares with its own."""
     parser.add_argument("-q", "--query", metavar="TEXT", help="the query itself, instead of a file")
+
+
+def add_others(parser: argparse.ArgumentParser) -> None:
+    """`--with FILE`: the queries that make events for the query."""
+    parser.add_argument(
+        "--with",
+        dest="others",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a query whose RETURN ... INTO events the query reads; may be repeated",
+    )
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Bounds on what a query keeps and reports."""
+    group = parser.add_argument_group("limits (of patterns that match far too much)")
+    group.add_argument("--limit-runs", metavar="N", type=count, help="live runs of one partition (default 1000000)")
+    group.add_argument("--limit-matches", metavar="N", type=count, help="matches that end at one event (default 1000000)")
+    group.add_argument(
+        "--at-limit",
+        choices=["error", "keep-newest", "sample"],
+        help="stop (default), keep those that started last, or keep a random choice",
+    )
+
+
+def limits(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """The limits that were given, for `Query.match`."""
+    policy = None if arguments.at_limit is None else arguments.at_limit.replace("-", "_")
+    given = {"runs": arguments.limit_runs, "matches": arguments.limit_matches, "policy": policy}
+    return {name: value for name, value in given.items() if value is not None} or None
 
 
 def add_roles(parser: argparse.ArgumentParser, *, time_required: bool) -> None:
@@ -68,6 +101,27 @@ def query_text(text: str | None, source: str | None) -> tuple[str, str]:
     if not path.exists() and _looks_like_a_query(source):
         raise UsageError(f"there is no file {source!r}; a query on the command line goes after -q")
     return path.stem, _decode(path.read_bytes(), source)
+
+
+def run_queries(name: str, text: str, others: list[str]) -> Workload:
+    """The query and those of `--with`, each of which must make events for it."""
+    from kleene.interfaces.api import query
+    from kleene.interfaces.workload import workload
+
+    sources = [query_text(None, other) for other in others]
+    found = workload([query(text, name=name), *(query(source, name=own) for own, source in sources)])
+    needed, waiting = set[str](), [name]
+    while waiting:
+        producers = set(found.producers(waiting.pop())) - needed
+        needed |= producers
+        waiting += producers
+    for own, _ in sources:
+        into = found[own].logical.into
+        if into is None:
+            raise UsageError(f"--with is for queries that make events, and '{own}' has no RETURN ... INTO")
+        if own not in needed:
+            raise UsageError(f"--with: '{own}' makes events of type '{into}', which '{name}' does not read")
+    return found
 
 
 def roles(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -166,6 +220,17 @@ def arrow_schema(pairs: list[tuple[str, str]]) -> pa.Schema:
 
     timestamp = pa.timestamp("us", tz="UTC")
     return pa.schema([(name, timestamp if kind == "timestamp" else _ARROW_NAMES[kind]) for name, kind in pairs])
+
+
+def count(text: str) -> int:
+    """A number of things.
+
+    >>> count("12")
+    12
+    """
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number, found {text!r}")
+    return int(text)
 
 
 def _looks_like_a_query(text: str) -> bool:

@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("source", metavar="QUERY", nargs="?", help="the query's file, or - for standard input")
     shared.add_query(parser)
+    shared.add_others(parser)
     parser.add_argument("--events", metavar="FILE", help="a Parquet, CSV or NDJSON file whose columns the query must fit")
     parser.add_argument(
         "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns themselves, as ts:timestamp,id:string"
@@ -44,7 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     query = parse(text, name=name)
     validate(query)
-    if arrow is not None:
+    if arguments.others:
+        queries = shared.run_queries(name, text, arguments.others)
+        if arrow is not None:
+            queries.explain(arrow, **shared.roles(arguments))  # what the others return is known from their plans
+    elif arrow is not None:
         _bind(arguments, query, arrow)
     print(to_text(query))
     return 0

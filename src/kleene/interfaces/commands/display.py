@@ -30,8 +30,14 @@ def cell(value: Any) -> str:
 
     >>> cell({"id": "t1", "shelf_id": None, "price": 2})
     'id=t1 price=2'
-    >>> cell([{"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}, {"x": 5}])
-    'x=1 | x=2 | ... | x=5 (5 events)'
+    >>> print(cell([{"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}, {"x": 5}]))
+    5 events
+    x=1
+    x=2
+    ...
+    x=5
+    >>> cell([1, 2, 3, 4, 5])
+    '1, 2, ..., 5 (5 values)'
     """
     if value is None:
         return ""
@@ -45,11 +51,14 @@ def cell(value: Any) -> str:
 
 
 def _elements(items: list[Any]) -> str:
+    """The events of a Kleene variable, one a line; values that RETURN lists, side by side."""
     texts = [cell(item) for item in items]
-    if len(items) > _ELEMENTS_SHOWN:
+    many = len(items) > _ELEMENTS_SHOWN
+    if many:
         texts = [*texts[: _ELEMENTS_SHOWN - 1], "...", texts[-1]]
-    text = " | ".join(texts)
-    return f"{text} ({len(items)} events)" if items and isinstance(items[0], dict) else text
+    if items and isinstance(items[0], dict):
+        return "\n".join([f"{len(items):,} events" if len(items) > 1 else "1 event", *texts])
+    return ", ".join(texts) + (f" ({len(items):,} values)" if many else "")
 
 
 def _has_events(matches: pa.Table) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from kleene.interfaces.commands import arguments as shared
@@ -19,23 +20,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs", metavar="QUERY [EVENTS]", nargs="*", help="the query's file (or -), unless -q is given; then the events"
     )
     shared.add_query(parser)
+    shared.add_others(parser)
     parser.add_argument(
         "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns of the events, as ts:timestamp,id:string"
     )
+    parser.add_argument("--svg", metavar="FILE", help="draw the plan into a file as well: its operators, or its automaton")
     parser.add_argument("--plan", metavar="KEY=VALUE,...", type=shared.settings, default={}, help="force parts of the plan")
+    parser.add_argument("--compressed", action="store_true", help="the plan of compressed output")
     shared.add_roles(parser, time_required=True)
     shared.add_parameters(parser)
+    shared.add_limits(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the plan."""
+    """Prints the plan, after those of the queries that make events for it, and draws it if asked to."""
     source, events = _inputs(arguments)
     name, text = shared.query_text(arguments.query, source)
 
-    import kleene
-
-    plan = kleene.query(text, name=name).explain(events, plan=arguments.plan or None, **shared.roles(arguments))
-    print(plan)
+    queries = shared.run_queries(name, text, arguments.others)
+    output = "compressed" if arguments.compressed else "verbose"
+    options = {**shared.roles(arguments), "plan": arguments.plan or None, "output": output, "limits": shared.limits(arguments)}
+    plans = queries.explain(events, **options)
+    print(*(plans[own] for own in queries.order), sep="\n\n")
+    if arguments.svg is not None:
+        Path(arguments.svg).write_text(plans[name].svg(), encoding="utf-8")
     return 0
 
 

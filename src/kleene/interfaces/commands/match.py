@@ -1,7 +1,7 @@
 """`kleene match`: the matches of a query over files of events.
 
 In this process events are read, matched and written batch by batch: memory is what the window holds, not the files nor the
-matches.
+matches. With `--with` the files are read into memory first, because every query reads them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,9 @@ from kleene.interfaces.commands.progress import Progress
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kleene.engine.matcher import Matcher
-    from kleene.plan.sequence import SequencePlan
+    from kleene.engine.matcher import Matcher, Metrics
+    from kleene.interfaces.workload import Workload
+    from kleene.plan.optimizer import Plan
 
 HELP = "find the matches of a query in files of events"
 DESCRIPTION = "Finds the matches of a query in Parquet, CSV or NDJSON files, and shows or writes them."
@@ -37,16 +39,20 @@ class Found:
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     matcher: Matcher | None = None
-    """What finds them; None on Spark, which finds them elsewhere."""
+    """What finds them; None where they have been found already."""
+    compressed: bool = False
     rows: int = 0
+    matches: int = 0
+    """A row of compressed output holds many."""
     bad_rows: pa.Table | None = None
-    metrics: dict[str, Any] = dataclasses.field(default_factory=dict)
+    metrics: Metrics | None = None
 
     def take(self, limit: int | None) -> Iterator[pa.RecordBatch]:
-        """The matches, counted, up to a limit."""
+        """The rows up to a limit; they and their matches are counted."""
         for batch in self.batches:
             taken = batch if limit is None else batch.slice(0, limit - self.rows)
             self.rows += taken.num_rows
+            self.matches += sum(taken.column("match_count").to_pylist()) if self.compressed else taken.num_rows
             yield taken
             if limit is not None and self.rows >= limit:
                 return
@@ -55,7 +61,7 @@ class Found:
         """Asks the matcher for the rows it set aside and the work it counted, up to where the run went."""
         if self.matcher is None:
             return
-        self.metrics = dataclasses.asdict(self.matcher.metrics)
+        self.metrics = self.matcher.metrics
         aside = self.matcher.bad_rows.batches
         if aside:
             import pyarrow as pa
@@ -73,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the query's file (or -), unless -q is given; then the events, in time order",
     )
     shared.add_query(parser)
+    shared.add_others(parser)
     shared.add_roles(parser, time_required=True)
     shared.add_parameters(parser)
     bad = parser.add_argument_group("bad rows (no time, no key, no type, or a type that --schema does not list)")
@@ -84,9 +91,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--format", choices=FORMATS, help="default: by the file's name; a table at a terminal, else NDJSON")
     out.add_argument("-o", "--output", metavar="FILE", help="write to this file")
     out.add_argument(
-        "--limit", metavar="N", type=_count, help=f"stop after N matches (a table shows {ROWS_SHOWN} and counts the rest)"
+        "--limit",
+        metavar="N",
+        type=shared.count,
+        help=f"stop after N matches, or rows of compressed ones (a table shows {ROWS_SHOWN} and counts the rest)",
+    )
+    out.add_argument(
+        "--compressed",
+        action="store_true",
+        help="write the shared match buffer instead of a row per match, to a Parquet or Arrow file; kleene.expand reads it",
     )
     out.add_argument("--stats", action="store_true", help="print counters of the run on standard error")
+    shared.add_limits(parser)
     how = parser.add_argument_group("how it runs")
     how.add_argument(
         "--unsorted", action="store_true", help="the events are not in time order: read them all and sort them first"
@@ -103,10 +119,11 @@ def run(arguments: argparse.Namespace) -> int:
     source, paths = _inputs(arguments)
     format = _format(arguments)
     name, text = shared.query_text(arguments.query, source)
+    queries = shared.run_queries(name, text, arguments.others)
     engine = _on_spark if arguments.engine == "spark" else _embedded
     to_terminal = arguments.output is None and sys.stdout.isatty()
     with Progress("read", hidden=to_terminal and format != "table") as progress:
-        found = engine(arguments, name, text, paths, progress)
+        found = engine(arguments, queries, name, paths, progress)
         _write(arguments, format, found, progress)
     found.finish()
     if arguments.quarantine:
@@ -128,6 +145,13 @@ def _inputs(arguments: argparse.Namespace) -> tuple[str | None, list[str]]:
 
 
 def _format(arguments: argparse.Namespace) -> str:
+    format = _given_format(arguments)
+    if arguments.compressed and (arguments.output is None or format not in ("parquet", "arrow")):
+        raise UsageError("--compressed is for programs to read: give a Parquet or Arrow file, as -o matches.parquet")
+    return format
+
+
+def _given_format(arguments: argparse.Namespace) -> str:
     if arguments.format is not None:
         if arguments.format == "table" and arguments.output is not None:
             raise UsageError("a table is for reading at a terminal; choose another --format to write a file")
@@ -140,16 +164,23 @@ def _format(arguments: argparse.Namespace) -> str:
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {**shared.roles(arguments), "bad_rows": arguments.bad_rows, "plan": arguments.plan or None}
+    return {
+        **shared.roles(arguments),
+        "bad_rows": arguments.bad_rows,
+        "plan": arguments.plan or None,
+        "output": "compressed" if arguments.compressed else "verbose",
+        "limits": shared.limits(arguments),
+    }
 
 
-def _embedded(arguments: argparse.Namespace, name: str, text: str, paths: list[str], progress: Progress) -> Found:
-    import kleene
+def _embedded(arguments: argparse.Namespace, queries: Workload, name: str, paths: list[str], progress: Progress) -> Found:
     from kleene.engine.build import build_matcher
     from kleene.interfaces.api import options_of
     from kleene.runtime.arrow import match_batches
 
-    query = kleene.query(text, name=name)
+    if arguments.others:
+        return _composed(arguments, queries, name, paths, progress)
+    query = queries[name]
     options = options_of(_options(arguments))
     schema, _ = _events(paths, progress)
     plan = query.plan_for(schema, options)
@@ -160,21 +191,36 @@ def _embedded(arguments: argparse.Namespace, name: str, text: str, paths: list[s
     if arguments.unsorted:
         events = _sorted(schema, events, plan)
 
-    return Found(matcher.output_schema, match_batches(matcher, events), matcher)
+    return Found(matcher.output_schema, match_batches(matcher, events), matcher, compressed=arguments.compressed)
 
 
-def _on_spark(arguments: argparse.Namespace, name: str, text: str, paths: list[str], progress: Progress) -> Found:
-    import kleene
+def _composed(arguments: argparse.Namespace, queries: Workload, name: str, paths: list[str], progress: Progress) -> Found:
+    """The matches of a query that reads the events of others."""
+    import pyarrow as pa
+
+    schema, events = _events(paths, progress)
+    with warnings.catch_warnings(action="ignore"):  # the summary says the same
+        runs = queries.run(pa.Table.from_batches(events, schema), **_options(arguments))
+    run = runs[name]
+    work = [other.metrics for other in runs.values()]
+    runs_dropped, matches_dropped = sum(item.dropped_runs for item in work), sum(item.dropped_matches for item in work)
+    metrics = dataclasses.replace(run.metrics, dropped_runs=runs_dropped, dropped_matches=matches_dropped)
+    bad_rows = pa.concat_tables([other.bad_rows for other in runs.values()], promote_options="permissive")
+    found = Found(run.matches.schema, iter(run.matches.to_batches()), compressed=arguments.compressed, metrics=metrics)
+    found.bad_rows = bad_rows if bad_rows.num_rows else None
+    return found
+
+
+def _on_spark(arguments: argparse.Namespace, queries: Workload, name: str, paths: list[str], progress: Progress) -> Found:
     from kleene.interfaces.commands import spark
 
-    query = kleene.query(text, name=name)
     with spark.session(arguments.master) as session:
         events = spark.read(session, paths)
-        run = query.run(events, **_options(arguments))
+        run = queries.run(events, **_options(arguments))[name]
         matches = (run.matches if arguments.limit is None else run.matches.limit(arguments.limit)).toArrow()
         bad_rows = run.bad_rows.toArrow() if arguments.bad_rows == "quarantine" else None
         progress.add(events.count())
-        return Found(matches.schema, iter(matches.to_batches()), bad_rows=bad_rows)
+        return Found(matches.schema, iter(matches.to_batches()), bad_rows=bad_rows, compressed=arguments.compressed)
 
 
 def _events(
@@ -191,7 +237,7 @@ def _events(
     return schema, progress.counted(batch for reader in readers for batch in reader)
 
 
-def _sorted(schema: pa.Schema, events: Iterable[pa.RecordBatch], plan: SequencePlan) -> Iterator[pa.RecordBatch]:
+def _sorted(schema: pa.Schema, events: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     from kleene.runtime.arrow import in_stream_order
@@ -236,20 +282,25 @@ def _write_bad_rows(bad_rows: pa.Table | None, path: str) -> None:
 
 
 def _summary(found: Found, progress: Progress, *, with_metrics: bool) -> None:
-    bad_rows = found.metrics.get("bad") or (0 if found.bad_rows is None else found.bad_rows.num_rows)
-    counts = [_plural(progress.rows, "event", "events"), _plural(found.rows, "match", "matches")]
+    metrics = found.metrics
+    bad_rows = (metrics and metrics.bad) or (0 if found.bad_rows is None else found.bad_rows.num_rows)
+    counts = [_plural(progress.rows, "event", "events"), _plural(found.matches, "match", "matches")]
+    if found.compressed:
+        counts[-1] += f" in {_plural(found.rows, 'row', 'rows')}"
     counts += [_plural(bad_rows, "bad row", "bad rows")] if bad_rows else []
     print(f"{', '.join(counts)}, {progress.seconds:.2f} s", file=sys.stderr)
+    if metrics is None:
+        return
+
+    from kleene.runtime.arrow import dropped_at_limits
+
+    dropped = dropped_at_limits(metrics)
+    if dropped:
+        print(f"warning: {dropped}: the matches are not all there are", file=sys.stderr)
     if with_metrics:
-        for name, value in found.metrics.items():
+        for name, value in dataclasses.asdict(metrics).items():
             print(f"  {name}: {value:,}", file=sys.stderr)
 
 
 def _plural(count: int, one: str, many: str) -> str:
     return f"{count:,} {one if count == 1 else many}"
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a number, found {text!r}")
-    return int(text)

@@ -1,0 +1,1 @@
+"""Other systems that need a program of their own."""

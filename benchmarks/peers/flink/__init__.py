@@ -1,0 +1,1 @@
+"""Apache Flink's Pattern API (flink-cep), driven from Python: `process.py` starts and asks `StockPatterns.java`."""

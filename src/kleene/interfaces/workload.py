@@ -1,0 +1,381 @@
+"""Workloads: named queries over the same events, whose `RETURN ... INTO Type` events other queries of the workload can read.
+
+A match of a query with INTO is a composite event: its time is `match_end`, its type the one named, its attributes the RETURN
+columns (semantics, section 6). Composite events are added, in stream order, to what the queries that name their type read, and
+to nothing else: every query's matches are what they would be alone over its events.
+
+Queries run one by one, those that make events before those that read them, so the events are held as one table; on Spark
+everything stays lazy. Cost: that of each query alone. (One pass over a stream comes with the shared plan, behind the same API.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any
+
+from kleene.common.errors import BindingError, DataError, KleeneError, Problem, nearest
+from kleene.interfaces.api import Options, Query, arrow_schema_of, is_spark_frame, options_of, query
+from kleene.pattern.operators import events as components
+from kleene.pattern.policies import LogicalQuery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from kleene.plan.optimizer import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Queries by name; made by `kleene.workload`.
+
+    >>> import pyarrow as pa
+    >>> events = pa.table({"ts": [1, 2, 3, 4], "type": ["Low", "Low", "Fix", "Low"], "pump": [7, 7, 7, 7]})
+    >>> pumps = workload({
+    ...     "failing": "PATTERN SEQ(Low a, Low b) WHERE [pump] WITHIN 2 RETURN b.pump AS pump INTO Failing",
+    ...     "repaired": "PATTERN SEQ(Failing f, Fix x) WHERE [pump] WITHIN 10",
+    ... })
+    >>> found = pumps.match(events, time="ts", type="type")
+    >>> {name: matches.num_rows for name, matches in found.items()}
+    {'failing': 1, 'repaired': 1}
+    """
+
+    queries: Mapping[str, Query]
+
+    def __post_init__(self) -> None:
+        _ = self.order  # raises on a cycle
+
+    def __getitem__(self, name: str) -> Query:
+        if name not in self.queries:
+            raise BindingError(Problem(f"the workload has no query '{name}'", hint=nearest(name, self.queries)))
+        return self.queries[name]
+
+    def producers(self, name: str) -> tuple[str, ...]:
+        """The queries whose composite events a query reads."""
+        read = {kind for event in components(self[name].logical.pattern) for kind in event.types}
+        return tuple(other for other, item in self.queries.items() if item.logical.into in read)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The names, producers before the queries that read them."""
+        try:
+            return tuple(TopologicalSorter({name: self.producers(name) for name in self.queries}).static_order())
+        except CycleError as error:
+            raise _cycle(error.args[1]) from None
+
+    def match(self, events: Any, **options: Any) -> dict[str, Any]:
+        """The matches of every query, by its name; see `Query.match` for the options, which hold for all queries.
+
+        Matches are pyarrow Tables, or lazy DataFrames of a Spark DataFrame. A RecordBatchReader is read into a table first.
+        Queries with INTO always have a row per match, whatever `output` says: their matches are events.
+        """
+        return {name: run.matches for name, run in self.run(events, **options).items()}
+
+    def run(self, events: Any, **options: Any) -> dict[str, Any]:
+        """Like `match`, but gives whole runs, see `Query.run`."""
+        given = options_of(options)
+        self._require_composable(given)
+        source = _held(events)
+        base = arrow_schema_of(source)
+        made: dict[str, _Composite] = {}
+        runs: dict[str, Any] = {}
+        for name in self.order:
+            with self._naming(name):
+                item, read = self.queries[name], [made[other] for other in self.producers(name)]
+                run = item.run_for(_with_composites(source, base, read), _own_options(item, given, read))
+                if item.logical.into is not None:
+                    made[name] = _composite(item, base, arrow_schema_of(run.matches), given, run.matches)
+                runs[name] = run
+        return {name: runs[name] for name in self.queries}
+
+    def explain(self, events: Any, **options: Any) -> dict[str, Plan]:
+        """The plan of every query; of the events, which may be an Arrow schema, only the columns are read."""
+        given = options_of(options)
+        self._require_composable(given)
+        base = arrow_schema_of(events)
+        made: dict[str, _Composite] = {}
+        plans: dict[str, Plan] = {}
+        for name in self.order:
+            with self._naming(name):
+                item, read = self.queries[name], [made[other] for other in self.producers(name)]
+                schema = _common_schema(base, read)
+                plans[name] = item.plan_for(schema, _own_options(item, given, read))
+                if item.logical.into is not None:
+                    from kleene.engine.build import build_matcher
+
+                    made[name] = _composite(item, base, build_matcher(plans[name], schema).output_schema, given)
+        return {name: plans[name] for name in self.queries}
+
+    def _naming(self, name: str) -> AbstractContextManager[None]:
+        return _naming(name) if len(self.queries) > 1 else nullcontext()
+
+    def _require_composable(self, options: Options) -> None:
+        """That the matches of all queries with INTO can be events among the others."""
+        problems: list[Problem] = []
+        roles = {options.time: "time", options.type: "type"}
+        for name, item in self.queries.items():
+            into = item.logical.into
+            if into is None:
+                continue
+            if options.type is None:
+                message = f"query '{name}' makes events of type '{into}', but no type column was given"
+                problems.append(Problem(message, hint="pass type=..., the column that tells the types apart"))
+            for column in item.logical.returns:
+                if column.alias in roles:
+                    role = roles[column.alias]
+                    hint = f"the {role} of a composite event is {'match_end' if role == 'time' else 'its INTO type'}: rename it"
+                    message = f"query '{name}' returns '{column.alias}' into '{into}', but that is the {role} column"
+                    problems.append(Problem(message, hint=hint))
+        if problems:
+            raise BindingError(problems)
+
+
+def workload(queries: Mapping[str, Any] | Sequence[Query]) -> Workload:
+    """A workload of named queries: a mapping from names to queries (text, `Query`, or from the builder), or a list of `Query`.
+
+    >>> workload([query("PATTERN SEQ(A a, B b)", name="pairs")]).queries.keys()
+    dict_keys(['pairs'])
+    """
+    if isinstance(queries, Mapping):
+        given: list[tuple[Any, Any]] = list(queries.items())
+    elif isinstance(queries, list | tuple):
+        given = [(_name_of(item), item) for item in queries]
+    else:
+        message = f"a workload is a mapping from names to queries or a list of queries, not {type(queries).__name__}"
+        raise BindingError(Problem(message, hint="write workload({'name': query, ...})"))
+    if not given:
+        raise BindingError(Problem("a workload needs at least one query"))
+    found: dict[str, Query] = {}
+    for name, source in given:
+        if not isinstance(name, str) or not name:
+            raise BindingError(Problem(f"a query's name is text, not {name!r}"))
+        if name in found:
+            hint = "give them names of their own: query(text, name=...), or workload({'name': query, ...})"
+            raise BindingError(Problem(f"two queries of the workload are named '{name}'", hint=hint))
+        with _naming(name) if len(given) > 1 else nullcontext():
+            found[name] = query(source.logical if isinstance(source, Query) else source, name=name)
+    return Workload(found)
+
+
+def _name_of(item: Any) -> str:
+    if isinstance(item, Query | LogicalQuery):
+        return item.name
+    message = f"a list of queries has Query objects, which have names, not {type(item).__name__}"
+    raise BindingError(Problem(message, hint="write workload({'name': text, ...})"))
+
+
+def _cycle(names: Sequence[str]) -> BindingError:
+    """`names` is a cycle: each makes events for the next, the last is the first."""
+    if len(set(names)) == 1:
+        message = f"query '{names[0]}' reads the events that it makes"
+    else:
+        message = f"queries read each other's events in a circle: {' -> '.join(repr(name) for name in names)}"
+    return BindingError(Problem(message, hint="events INTO a type can only be read by queries that they do not depend on"))
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Lets errors say which query of the workload they are about."""
+    try:
+        yield
+    except KleeneError as error:
+        problems = [
+            item if f"'{name}'" in item.message else replace(item, message=f"query '{name}': {item.message}")
+            for item in error.problems
+        ]
+        raise type(error)(problems, error.text).with_traceback(error.__traceback__) from None
+
+
+# --- composite events -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Composite:
+    """The events that a query makes."""
+
+    query: str
+    event_type: str
+    time: str
+    type: str
+    schema: pa.Schema
+    """Of the events: the time, the type, the attributes."""
+    matches: Any = None
+    """A Table or a DataFrame; None where only plans are made."""
+
+    @property
+    def attributes(self) -> list[str]:
+        return [name for name in self.schema.names if name not in (self.time, self.type)]
+
+
+def _composite(item: Query, base: pa.Schema, matches: pa.Schema, options: Options, rows: Any = None) -> _Composite:
+    import pyarrow as pa
+
+    into = item.logical.into
+    assert into is not None
+    assert options.type is not None
+    types = base.field(options.type).type
+    if pa.types.is_integer(types) and not into.lstrip("-").isdigit():
+        raise BindingError(
+            Problem(f"it makes events of type '{into}', but the type column '{options.type}' holds {types} values")
+        )
+    roles = [pa.field(options.time, base.field(options.time).type), pa.field(options.type, types)]
+    attributes = [matches.field(column.alias) for column in item.logical.returns]
+    return _Composite(item.name, into, options.time, options.type, pa.schema([*roles, *attributes]), rows)
+
+
+def _own_options(item: Query, options: Options, read: list[_Composite]) -> Options:
+    """The options of one query: INTO needs a row per match; a declared schema gains the composite types that are read."""
+    output = "verbose" if item.logical.into is not None else options.output
+    problems = [
+        Problem(
+            f"the events of type '{composite.event_type}' that query '{composite.query}' makes have no '{name}'",
+            hint=f"order_by needs it of every event: add RETURN ... AS {name}",
+        )
+        for composite in read
+        for name in options.order_by
+        if name not in composite.schema.names
+    ]
+    own: dict[str, frozenset[str]] = {}
+    for composite in read:
+        own[composite.event_type] = own.get(composite.event_type, frozenset()) | frozenset(composite.attributes)
+    for name, attributes in own.items():
+        if attributes != (options.schema or {}).get(name, attributes):
+            message = f"schema declares the type '{name}' with other attributes than the events that queries make have"
+            hint = f"leave it out of schema: its attributes are {', '.join(sorted(attributes))}"
+            problems.append(Problem(message, hint=hint))
+    if problems:
+        raise BindingError(problems)
+    schema = None if options.schema is None else {**options.schema, **own}
+    return replace(options, output=output, schema=schema)
+
+
+def _common_schema(base: pa.Schema, read: list[_Composite]) -> pa.Schema:
+    """The columns of events and composite events together; numbers of different widths become the wider one."""
+    import pyarrow as pa
+
+    if not read:
+        return base
+    fields: dict[str, pa.DataType] = {field.name: field.type for field in base}
+    problems: list[Problem] = []
+    for composite in read:
+        for field in composite.schema:
+            known = fields.setdefault(field.name, field.type)
+            common = _common_type(known, field.type)
+            if common is None:
+                message = (
+                    f"the events of type '{composite.event_type}' that query '{composite.query}' makes have '{field.name}' as "
+                    f"{field.type}, others have it as {known}"
+                )
+                problems.append(Problem(message, hint="name them apart with AS"))
+            else:
+                fields[field.name] = common
+    if problems:
+        raise BindingError(problems)
+    return pa.schema(list(fields.items()), base.metadata)
+
+
+def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type that holds the values of both, if they are of one kind."""
+    import pyarrow as pa
+
+    from kleene.common.schema import Kind, kind_of_arrow
+
+    if left == right:
+        return left
+    plain = [item.value_type if pa.types.is_dictionary(item) else item for item in (left, right)]
+    kinds = [kind_of_arrow(item) for item in plain]
+    if kinds[0] is not kinds[1] and Kind.NULL not in kinds and not all(kind.is_number for kind in kinds):
+        return None
+    try:
+        schemas = [pa.schema([pa.field("x", item)]) for item in plain]
+        return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
+    except pa.ArrowException:
+        return None
+
+
+def _held(events: Any) -> Any:
+    """A Spark DataFrame as it is, anything else as one table: it is read once for each query."""
+    if is_spark_frame(events):
+        return events
+    import pyarrow as pa
+
+    from kleene.runtime.arrow import event_stream
+
+    stream = event_stream(events)
+    return stream if isinstance(stream, pa.Table) else stream.read_all()
+
+
+def _with_composites(source: Any, base: pa.Schema, read: list[_Composite]) -> Any:
+    """The events and the composite events; the runtime sorts them."""
+    if not read:
+        return source
+    schema = _common_schema(base, read)
+    if is_spark_frame(source):
+        for composite in read:
+            source = _cast_frame(source, schema).unionByName(
+                _cast_frame(_composite_frame(composite), schema), allowMissingColumns=True
+            )
+        return source
+    import pyarrow as pa
+
+    tables = [source, *(_composite_table(composite) for composite in read)]
+    return pa.concat_tables([_cast_table(table, schema) for table in tables])
+
+
+def _composite_table(composite: _Composite) -> pa.Table:
+    import pyarrow as pa
+
+    matches: pa.Table = composite.matches
+    types = composite.schema.field(composite.type).type
+    name: Any = int(composite.event_type) if pa.types.is_integer(types) else composite.event_type
+    columns = [matches.column("match_end"), pa.array([name] * matches.num_rows, types)]
+    columns += [matches.column(attribute) for attribute in composite.attributes]
+    return pa.table(columns, schema=composite.schema)
+
+
+def _cast_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    columns = []
+    for field in schema:
+        if field.name not in table.schema.names:
+            columns.append(pa.nulls(table.num_rows, field.type))
+            continue
+        column = table.column(field.name)
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except pa.ArrowInvalid as error:
+            message = (
+                f"values of '{field.name}' do not fit into {field.type}, which holds those of composite events too: {error}"
+            )
+            raise DataError(Problem(message, hint="name the RETURN column apart with AS")) from error
+    return pa.table(columns, schema=schema)
+
+
+def _composite_frame(composite: _Composite) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    matches: DataFrame = composite.matches
+    columns = [matches["match_end"].alias(composite.time), f.lit(composite.event_type).alias(composite.type)]
+    columns += [matches[_quoted(name)] for name in composite.attributes]
+    return matches.select(*columns)
+
+
+def _cast_frame(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    """The frame with those of the schema's columns that it has, in the schema's types."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    wanted = {field.name: field.dataType for field in from_arrow_schema(schema, prefer_timestamp_ntz=True)}
+    columns = []
+    for field in frame.schema:
+        column = frame[_quoted(field.name)]
+        same = field.dataType == wanted[field.name]
+        columns.append(column if same else column.cast(wanted[field.name]).alias(field.name))
+    return frame.select(*columns)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
