@@ -122,7 +122,7 @@ class AutomatonPass:
         """Per segment the place where its last reported match ends, under NON-OVERLAP."""
         self.earliest: int | None = None
         """The time of the earliest start of a run that is still alive."""
-        self.filled = fill_columns(automata.columns, len(working), self._filter_column, self.groups.places)
+        self.filled = fill_columns(automata.columns, len(working), self._filter_column, self.groups.rows)
         self._buffer: RunBuffer | None = None
 
     # --- preparation --------------------------------------------------------------------------------------------------
@@ -225,7 +225,8 @@ class AutomatonPass:
             types = [kind for kind in bound.component(spec.variable).types if bound.lacks(kind, spec.expression.name)]
             return of_types(self._working.column(bound.schema.type), types)
         if isinstance(spec.expression, Attribute):
-            return widen(self._working.column(spec.expression.name))
+            column = self._working.column(spec.expression.name)
+            return column if pa.types.is_signed_integer(column.type) else widen(column)
         # Computed for the component's own rows only: others may not have sensible values.
         roles = [bit for (variable, _), bit in self._automata.bits.items() if variable == spec.variable]
         rows = np.flatnonzero(self._working.masks & sum(1 << bit for bit in roles))

@@ -187,9 +187,9 @@ class CompressedWriter:
         detected: Array,
     ) -> pa.RecordBatch:
         number = rows.ends.size - 1
-        event_columns = [events.gather(name, places) for name in self._columns]
-        structs = pa.StructArray.from_arrays(event_columns, fields=list(self._struct))
-        known = hashes.of(Matches(places.size, {"": places}, {}, places, places)).take(places).view(np.int64)
+        event_columns = {name: events.gather(name, places) for name in self._columns}
+        structs = pa.StructArray.from_arrays(list(event_columns.values()), fields=list(self._struct))
+        known = hashes.of_events(places, event_columns).view(np.int64)
         fields = [*nodes]
         fields[COMPONENT] = fields[COMPONENT].astype(np.int16)
         variables = [{"name": name, "kleene": kleene} for name, kleene in self._variables]

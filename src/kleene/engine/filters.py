@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from kleene.common.errors import DataError
 from kleene.common.schema import Kind
 from kleene.engine.kernels import BlockFilter, compile_filter
+from kleene.engine.kernels.rows import gather
 from kleene.engine.vectorized import literal_scalar
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
@@ -310,15 +311,15 @@ def fill_columns(
     program: FilterProgram | Program | None,
     rows: int,
     column: Callable[[ColumnSpec], pa.Array],
-    places: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]],
+    order: np.ndarray[Any, Any] | None,
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The matrices (ints, floats, valid, constants) of a filter for `rows` rows; `column` evaluates a spec, `places` brings
-    values by row into the order in which the kernel reads them.
+    """The matrices (ints, floats, valid, constants) of a filter for `rows` rows; `column` evaluates a spec by row,
+    `order` is the row at each place that the kernel reads (None: rows as they are).
     """
     if program is None:
         return np.empty((0, 0), np.int64), np.empty((0, 0)), np.empty((0, 0), np.uint8), np.zeros(1, np.int64)
-    ints = np.zeros((len(program.ints), rows), np.int64)
-    floats = np.zeros((len(program.floats), rows), np.float64)
+    ints = np.empty((len(program.ints), rows), np.int64)
+    floats = np.empty((len(program.floats), rows), np.float64)
     valid = np.ones((len(program.ints) + len(program.floats), rows), np.uint8)
     constants = np.zeros(len(program.constants) + 1, np.int64)
     arrays = [column(spec) for spec in program.ints]
@@ -329,15 +330,25 @@ def fill_columns(
     for index, (spec, array) in enumerate(zip(program.ints, arrays, strict=True)):
         if array.null_count:
             valid[index] = array.is_valid().to_numpy(zero_copy_only=False)
-        ints[index] = _ranks(array, dictionary) if index in texts else _integers(array, spec, unit)
+        _place(_ranks(array, dictionary) if index in texts else _integers(array, spec, unit), order, ints[index])
     for index, spec in enumerate(program.floats):
         array = column(spec)
         if array.null_count:
             valid[-index - 1] = array.is_valid().to_numpy(zero_copy_only=False)
-        floats[index] = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False)
+        _place(pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False), order, floats[index])
     for index, literal in enumerate(program.constants):
         constants[index + 1] = _constant(literal, dictionary, unit)
-    return places(ints), places(floats), valid if valid.all() else places(valid), constants
+    if order is not None and not valid.all():
+        valid = valid.take(order, axis=-1)
+    return ints, floats, valid, constants
+
+
+def _place(values: np.ndarray[Any, Any], order: np.ndarray[Any, Any] | None, out: np.ndarray[Any, Any]) -> None:
+    """Writes values by row in the given order."""
+    if order is None:
+        out[:] = values
+    else:
+        gather(values, order, out)
 
 
 def check_overflow(constants: np.ndarray[Any, Any]) -> None:
@@ -364,7 +375,9 @@ def _integers(array: pa.Array, spec: ColumnSpec, unit: str) -> np.ndarray[Any, A
         array = array.cast(pa.duration(unit)).cast(pa.int64())
     elif pa.types.is_boolean(array.type) or pa.types.is_null(array.type):
         array = array.cast(pa.int8())
-    return np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False), np.int64)
+    if array.null_count:
+        array = pc.fill_null(array, 0)
+    return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
 def _constant(literal: p.Literal, dictionary: pa.Array, unit: str) -> int:

@@ -22,6 +22,8 @@ def value_codes(column: pa.Array) -> tuple[Array, int]:
     if pa.types.is_dictionary(column.type) and column.null_count == 0:
         distinct, count = value_codes(column.dictionary)
         return distinct.take(view(column.indices)), count
+    if pa.types.is_signed_integer(column.type) and column.null_count == 0:
+        return integer_codes(view(column))
     column = widen(column)
     if pa.types.is_integer(column.type) or pa.types.is_temporal(column.type):
         return integer_codes(view(column.cast(pa.int64())))
@@ -37,7 +39,8 @@ def integer_codes(keys: Array) -> tuple[Array, int]:
         return np.empty(0, np.int64), 0
     low, high = int(keys.min()), int(keys.max())
     if high - low < max(1024, 4 * keys.size):
-        return keys - low, high - low + 1
+        return np.subtract(keys, low, dtype=np.int64), high - low + 1
+    keys = keys.astype(np.int64, copy=False)
     table = np.full(1 << int(2 * keys.size).bit_length(), -1, np.int64)
     codes = np.empty(keys.size, np.int64)
     return codes, dense_codes(keys, table, codes)
@@ -88,6 +91,11 @@ class Groups:
     def places(self, values: Array) -> Array:
         """Values by row as values by place, along the last axis."""
         return values if self.is_one else values.take(self.order, axis=-1)
+
+    @property
+    def rows(self) -> Array | None:
+        """The row at each place, or None where places are rows."""
+        return None if self.is_one else self.order
 
     @property
     def is_one(self) -> bool:

@@ -76,7 +76,8 @@ class NfaMatcher:
         rows, masks = self._scan(batch)
         if self._plan.all_rows:
             inside = self._inside(batch, rows)
-            rows, masks = rows[inside], masks[inside]
+            if not inside.all():
+                rows, masks = rows[inside], masks[inside]
         if rows.size:
             self._working.add(batch, rows, masks)
             if self._working.pending < max(self._run_rows, self._working.kept):

@@ -9,7 +9,7 @@ their number.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -181,34 +181,43 @@ class EventHashes:
         total = len(self._events)
         if self._asked < total:
             self._asked += sum(places.size for places in matches.places())
-            wanted = ~self._known
             if self._all or self._asked * WORTH_PLACING > total:
                 self._asked = total  # all are known from here on
+                self._hashes = self._events.by_place(self._hashed(self._events.by_row, total))
+                if self._all:
+                    self._tell_apart(self._hashes)
             else:
-                used = np.zeros(total, bool)
+                wanted = np.zeros(total, bool)
                 for some in matches.places():
-                    used[some] = True
-                wanted &= used
-            places = np.flatnonzero(wanted)
-            self._hashes[places] = self._compute(places)
-            self._known |= wanted
+                    wanted[some] = True
+                places = np.flatnonzero(wanted & ~self._known)
+                self._hashes[places] = self._hashed(lambda name: self._events.gather(name, places), places.size)
+                self._known |= wanted
         return self._hashes
 
-    def _compute(self, places: Array) -> Array:
-        hashes = np.zeros(places.size, np.uint64)
+    def of_events(self, places: Array, columns: Mapping[str, pa.Array]) -> Array:
+        """The hashes of the events at some places, whose columns have been gathered."""
+        if self._all:
+            return self.of(Matches(places.size, {"": places}, {}, places, places)).take(places)
+        return self._hashed(columns.__getitem__, places.size)
+
+    def _hashed(self, column: Callable[[str], pa.Array], count: int) -> Array:
+        hashes = np.zeros(count, np.uint64)
         with np.errstate(over="ignore"):
             for name in self._columns:
-                words = _words(self._events.gather(name, places))
+                words = _words(column(name))
                 if words is not None:
                     absorb(hashes, words)
-            if self._all:
-                # Only repeated events carry their number: whether others tie depends on what else is in the working set.
-                ordinals = _ordinals(self._rank[places], hashes)
-                repeated = np.flatnonzero(ordinals)
-                told_apart = hashes[repeated]
-                absorb(told_apart, ordinals[repeated])
-                hashes[repeated] = told_apart
         return hashes
+
+    def _tell_apart(self, hashes: Array) -> None:
+        """Only repeated events carry their number: whether others tie depends on what else is in the working set."""
+        ordinals = _ordinals(self._rank, hashes)
+        repeated = np.flatnonzero(ordinals)
+        told_apart = hashes[repeated]
+        with np.errstate(over="ignore"):
+            absorb(told_apart, ordinals[repeated])
+        hashes[repeated] = told_apart
 
 
 def _ordinals(rank: Array, hashes: Array) -> Array:

@@ -34,6 +34,14 @@ class PlacedColumns:
     def __len__(self) -> int:
         return len(self._working)
 
+    def by_row(self, name: str) -> pa.Array:
+        """A whole column by row."""
+        return self._working.column(name)
+
+    def by_place(self, values: Array) -> Array:
+        """Values by row as values by place."""
+        return self._groups.places(values)
+
     def column(self, name: str) -> pa.Array:
         """A whole column by place."""
         if name not in self._columns:

@@ -118,6 +118,9 @@ def _components(writer: _Writer, bits: dict[tuple[str, str], int]) -> Array:
             writer.lone(index, OPEN, bits[component.variable, "take"], component.take)
         if index > 0:
             writer.lone(index, WAITING, bits[component.variable, "begin"], component.begin)
+        walked = any(writer.walks(condition, index, TAKE) for condition in component.take)
+        alone = component.high is None and index < length - 1 and not component.element and not walked
+        table[kernels.TAKES_ALONE, index] = alone
         table[kernels.KLEENE, index] = component.is_kleene
         table[kernels.LOW, index] = component.low
         table[kernels.HIGH, index] = np.iinfo(np.int64).max if component.high is None else component.high
@@ -190,7 +193,7 @@ class _Writer:
         if not conditions:
             return False
         self._lines.append(f"    if site == {component * kernels.SITES + kind}:")
-        walks = [(condition, self._walked(condition, component, kind)) for condition in conditions]
+        walks = [(condition, self.walks(condition, component, kind)) for condition in conditions]
         plain = [condition for condition, walked in walks if not walked]
         if plain:
             body = self._body(component, kind, ())
@@ -210,7 +213,7 @@ class _Writer:
     def lone(self, component: int, kind: int, bit: int, conditions: Sequence[Condition]) -> None:
         """Writes the search for the next event that a lone run may select, or that is watched for."""
         site = TAKE if kind == OPEN else BEGIN
-        plain = [condition for condition in conditions if not self._walked(condition, component, site)]
+        plain = [condition for condition in conditions if not self.walks(condition, component, site)]
         body = self._body(component, site, ())
         held = [body.truth(condition.expression)[0] for condition in plain]
         self._lines += [
@@ -231,7 +234,7 @@ class _Writer:
         self._bodies += 1
         return _SiteBody(self, component, kind, walked, f"b{self._bodies}_")
 
-    def _walked(self, condition: Condition, component: int, kind: int) -> tuple[str, ...]:
+    def walks(self, condition: Condition, component: int, kind: int) -> tuple[str, ...]:
         """The variables whose elements the condition walks over at a site: those it quantifies over but does not stand on."""
         own = self.names[component]
         stands_on = {TAKE: condition.running, FIRST_ELEMENT: condition.each, FURTHER_ELEMENT: condition.each}.get(kind, ())

@@ -78,6 +78,8 @@ class Scan:
 
     def _with_irrelevant(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> tuple[Array, Array]:
         """All rows with a time: the runtime stack has a cell for every event of the stream."""
+        if rows.size == batch.num_rows:
+            return rows, masks
         everything = np.zeros(batch.num_rows, np.int64)
         everything[rows] = masks
         timed = np.flatnonzero(batch.column(self._bound.schema.time).is_valid().to_numpy(zero_copy_only=False))

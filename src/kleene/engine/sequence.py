@@ -223,7 +223,7 @@ class _Run:
             ],
             np.int64,
         )
-        ints, floats, valid, constants = fill_columns(self._program, len(working), self._filter_column, groups.places)
+        ints, floats, valid, constants = fill_columns(self._program, len(working), self._filter_column, groups.rows)
         block_filter = self._program.block_filter if self._program else no_filter()
         window = NO_WINDOW if plan.bound.window is None else plan.bound.window
         stack, stack_rip = np.empty((length, longest), np.int64), np.empty((length, longest), np.int64)
@@ -279,7 +279,8 @@ class _Run:
             types = [kind for kind in bound.component(spec.variable).types if bound.lacks(kind, spec.expression.name)]
             return pc.is_in(as_text(self._working.column(bound.schema.type)), value_set=pa.array(types, pa.string()))
         if isinstance(spec.expression, Attribute):
-            return widen(self._working.column(spec.expression.name))
+            column = self._working.column(spec.expression.name)
+            return column if pa.types.is_signed_integer(column.type) else widen(column)
         # Computed for the component's own rows only: others may not have sensible values.
         bit = self._variables.index(spec.variable)
         rows = np.flatnonzero((self._working.masks >> bit) & 1)

@@ -100,7 +100,7 @@ class WorkingSet:
 
     def gather(self, name: str, rows: Array) -> pa.Array:
         """A column at the given rows; straight from the input where there is one batch."""
-        if len(self._batches) == 1 and name not in self._columns:
+        if len(self._batches) == 1 and name not in self._columns and self._rows[0].size < self._batches[0].num_rows:
             return take(self._batches[0].column(name), self._rows[0].take(rows))
         return take(self.column(name), rows)
 

@@ -15,6 +15,7 @@ from kleene.engine.kernels import inlined, kernel
 Array = np.ndarray[Any, Any]
 
 FIRST_FACTOR = 0x9E3779B97F4A7C15
+NEXT_FACTOR = 0xD6E8FEB86659FD93
 """The factor of the first component."""
 
 
@@ -58,9 +59,11 @@ def hash_lists(offsets: Array, places: Array, hashes: Array, words: Array) -> No
     """One word per list of events: the number of its elements and their hashes, in order."""
     for row in range(words.size):
         word = np.uint64(offsets[row + 1] - offsets[row])
+        factor = np.uint64(FIRST_FACTOR)
         for position in range(offsets[row], offsets[row + 1]):
-            word = _mix(word * np.uint64(0x9E3779B97F4A7C15) + hashes[places[position]])
-        words[row] = word
+            word += hashes[places[position]] * factor
+            factor = factor * np.uint64(NEXT_FACTOR) | np.uint64(1)
+        words[row] = _mix(word)
 
 
 @kernel
@@ -79,4 +82,4 @@ def finish_ids(values: Array) -> None:
 
 def next_factor(factor: int) -> int:
     """The factor of the next component."""
-    return (factor * 0xD6E8FEB86659FD93 | 1) % 2**64
+    return (factor * NEXT_FACTOR | 1) % 2**64

@@ -6,7 +6,9 @@ import numpy as np
 
 # Rows of `components`.
 BEGIN_BIT, TAKE_BIT, KLEENE, LOW, HIGH, PLACE_SLOT, LAST_SLOT, LENGTH_SLOT, FIRST_ACCUMULATOR, END_ACCUMULATORS = range(10)
-FILTERED = 10
+TAKES_ALONE = 10
+"""Whether a lone run takes every event that the search for its next event finds by its take bit."""
+FILTERED = 11
 """The first of SITES rows: whether a site has conditions."""
 SITES = 7
 COMPONENT_FIELDS = FILTERED + SITES

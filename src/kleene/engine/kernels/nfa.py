@@ -80,6 +80,7 @@ from kleene.engine.kernels.layout import (
     STEPS,
     TAKE_BIT,
     TAKEN,
+    TAKES_ALONE,
     USED,
 )
 from kleene.engine.kernels.merging import merge_runs, prefer
@@ -462,6 +463,7 @@ def run_automaton(
     segment = state[SEGMENT]
     place = state[POSITION]
     status = DONE
+    takes_alone = strategy == NEXT and tests.shape[0] == 0 and not order_matters
     while segment < offsets.size - 1:
         end = offsets[segment + 1]
         starts = True
@@ -499,8 +501,10 @@ def run_automaton(
         live = state[LIVE]
         bits = mask[place] & relevant
         if live == 0:
-            if (bits >> components[BEGIN_BIT, 0]) & 1 == 0:
+            first_bit = 1 << components[BEGIN_BIT, 0]
+            while place < end and mask[place] & first_bit == 0:
                 place += 1
+            if place >= end:
                 continue
         elif strategy < PARTITION:
             if live == 1:
@@ -520,6 +524,26 @@ def run_automaton(
                     mask.ctypes,
                 )  # fmt: skip
                 if place >= end:
+                    continue
+                if mask[place] & watched == 0 and takes_alone and components[TAKES_ALONE, of] and s >= states // 2:
+                    # Nothing else happens at this event.
+                    if clock[place] - clock[runs[s, START, 0]] >= window:
+                        counts[s] = 0
+                        state[LIVE] = 0
+                        continue
+                    if state[USED] + 8 > nodes.shape[1]:
+                        status = NODES_FULL
+                        break
+                    state[STEPS] += 1
+                    runs[s, NODE, 0] = append_node(
+                        nodes, state, place, of, runs[s, NODE, 0], -1, runs[s, START, 0], runs[s, DIGIT_OF_RUN, 0], -1
+                    )
+                    runs[s, LAST, 0] = place
+                    runs[s, SIZE, 0] += 1
+                    accumulate(
+                        of, place, False, s, 0, components, accumulators, runs, run_floats, ints, floats, valid, state
+                    )  # fmt: skip
+                    place += 1
                     continue
             elif bits == 0:
                 place += 1
