@@ -48,7 +48,7 @@ demo: java $(STAMP) ## an RFID retail day: find the shoplifters and the misplace
 
 # The last line is pytest's own summary; the tests without a JVM come first and use two processes.
 test: java $(STAMP) ## every test except the long ones
-	$(PYTEST) -q -n 2 -m "not spark and not long"
+	$(PYTEST) -q -n 2 --dist worksteal -m "not spark and not long"
 	$(PYTEST) -q -m "spark and not long"
 
 fast: $(STAMP) ## the tests that need no JVM, in seconds

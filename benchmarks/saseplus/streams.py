@@ -50,21 +50,21 @@ class Scale(suite.Scale):
     """Elements that the matches of a point may have in all: where there are more, the stream is shorter."""
     backtrack_windows: int
     """Length of the stream per symbol for the backtrack algorithm."""
-    short: int
-    """Events where matches are short and few (p2s2 in the speed experiment)."""
+    longer: int
+    """Events of the longer streams of the speed experiment."""
     widths: tuple[int, ...] = W_VALUES
     width: int = W
 
 
 SCALES = {
-    "full": Scale(name="full", windows=200, complexity=60_000_000, backtrack_windows=200, short=4_000_000, repeats=9),
-    "quick": Scale(name="quick", windows=40, complexity=6_000_000, backtrack_windows=40, short=400_000, repeats=3),
+    "full": Scale(name="full", windows=200, complexity=60_000_000, backtrack_windows=200, longer=4_000_000, repeats=9),
+    "quick": Scale(name="quick", windows=40, complexity=6_000_000, backtrack_windows=40, longer=400_000, repeats=3),
     "tiny": Scale(
         name="tiny",
         windows=100,
         complexity=1_000_000,
         backtrack_windows=100,
-        short=10_000,
+        longer=10_000,
         repeats=1,
         thin=True,
         widths=(30, 60),

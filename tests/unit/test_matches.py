@@ -517,10 +517,11 @@ def expected_id(at: World, match: Bindings, hashes: np.ndarray[Any, Any]) -> int
         if isinstance(held, int):
             value += int(hashes[at.place_of[held]]) * factor
         elif held is not None:
-            word = len(held)
+            word, own = len(held), 0x9E3779B97F4A7C15
             for row in held:
-                word = mixed((word * 0x9E3779B97F4A7C15 + int(hashes[at.place_of[row]])) % 2**64)
-            value += word * factor
+                word += int(hashes[at.place_of[row]]) * own
+                own = (own * 0xD6E8FEB86659FD93 | 1) % 2**64
+            value += mixed(word % 2**64) * factor
         factor = (factor * 0xD6E8FEB86659FD93 | 1) % 2**64
     unsigned = mixed(value % 2**64)
     return unsigned - 2**64 if unsigned >= 2**63 else unsigned

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.errors import DataError, LimitError
+from kleene.engine.filter_values import filter_column
 from kleene.engine.filters import ColumnSpec, check_overflow, fill_columns
 from kleene.engine.grouping import combined_codes, group_rows, value_codes, without_nulls
 from kleene.engine.kernels import layout as kernels
@@ -23,11 +24,11 @@ from kleene.engine.output import EventHashes
 from kleene.engine.placed import PlacedColumns
 from kleene.engine.run_buffer import MatchReader, RunBuffer
 from kleene.engine.run_program import build_programs
-from kleene.engine.vectorized import Evaluator, of_types, widen
+from kleene.engine.vectorized import of_types, widen
 from kleene.engine.working_set import WorkingSet
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import Output, Strategy
-from kleene.pattern.predicates import Attribute, Literal
+from kleene.pattern.predicates import Literal
 from kleene.plan.nfa import BranchPlan, NfaPlan
 
 Array = np.ndarray[Any, Any]
@@ -217,23 +218,8 @@ class AutomatonPass:
         ]
 
     def _filter_column(self, spec: ColumnSpec) -> pa.Array:
-        """The values of a filter's column for all rows of the working set."""
-        bound = self._plan.bound
-        if spec.lacks:
-            assert isinstance(spec.expression, Attribute)
-            assert bound.schema.type is not None
-            types = [kind for kind in bound.component(spec.variable).types if bound.lacks(kind, spec.expression.name)]
-            return of_types(self._working.column(bound.schema.type), types)
-        if isinstance(spec.expression, Attribute):
-            column = self._working.column(spec.expression.name)
-            return column if pa.types.is_signed_integer(column.type) else widen(column)
-        # Computed for the component's own rows only: others may not have sensible values.
         roles = [bit for (variable, _), bit in self._automata.bits.items() if variable == spec.variable]
-        rows = np.flatnonzero(self._working.masks & sum(1 << bit for bit in roles))
-        values = Evaluator(bound, lambda _, name: self._working.gather(name, rows), rows.size).values(spec.expression)
-        places = np.full(len(self._working), -1, np.int64)
-        places[rows] = np.arange(rows.size)
-        return values.take(pa.array(places, mask=places < 0))
+        return filter_column(spec, self._plan.bound, self._working, sum(1 << bit for bit in roles))
 
     # --- matching -----------------------------------------------------------------------------------------------------
 
@@ -296,9 +282,21 @@ class AutomatonPass:
                     self.window,
                 )
             if 2 * state[kernels.USED] + 8 * state[kernels.LIVE] + 8 > buffer.nodes.shape[1]:
+                if 2 * buffer.nodes.shape[1] > self._plan.limits.nodes:
+                    self._refuse(
+                        f"{int(state[kernels.USED]):,} nodes in its match buffer", "nodes", int(state[kernels.POSITION])
+                    )
                 buffer.grow_nodes()
         elif status == kernels.FOUND_FULL and state[kernels.LIVE] + 2 > buffer.found.shape[1]:
             buffer.grow_found(2 * int(state[kernels.LIVE]) + 2)
+
+    def _refuse(self, found: str, limit: str, place: int, otherwise: str = "") -> NoReturn:
+        raise LimitError(
+            f"query '{self._plan.bound.query.name}' has {found} in partition {self.partition_text(place)}; "
+            f"the limit is {getattr(self._plan.limits, limit):,}\n"
+            "  hint: narrow the pattern (a shorter WITHIN, more predicates, another strategy than skip_till_any_match), "
+            f"raise limits={{'{limit}': ...}}{otherwise}"
+        )
 
     def _at_run_limit(self, buffer: RunBuffer) -> None:
         """Too many live runs in one partition."""
@@ -306,12 +304,7 @@ class AutomatonPass:
         live = int(buffer.state[kernels.LIVE])
         place = int(buffer.state[kernels.POSITION])
         if limits.policy == "error":
-            raise LimitError(
-                f"query '{self._plan.bound.query.name}' has {live:,} live runs in partition {self.partition_text(place)}; "
-                f"the limit is {limits.runs:,}\n"
-                "  hint: narrow the pattern (a shorter WITHIN, more predicates, another strategy than skip_till_any_match), "
-                "raise limits={'runs': ...}, or choose limits={'policy': 'keep_newest'} or 'sample'"
-            )
+            self._refuse(f"{live:,} live runs", "runs", place, ", or choose limits={'policy': 'keep_newest'} or 'sample'")
         self._metrics.dropped_runs += buffer.let_go(live - limits.runs, limits)
 
     def _count(self, state: Array) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from kleene.engine.filter_values import filter_column
 from kleene.engine.filters import ColumnSpec, FilterProgram, build_filter, check_overflow, fill_columns, no_filter
 from kleene.engine.grouping import combined_codes, group_rows, value_codes, without_nulls
 from kleene.engine.kernels import sequence as kernels
@@ -24,9 +24,8 @@ from kleene.engine.negation import NegativeIndex
 from kleene.engine.output import EventHashes, MatchWriter
 from kleene.engine.placed import PlacedColumns
 from kleene.engine.scan import Scan
-from kleene.engine.vectorized import Evaluator, as_text, widen
+from kleene.engine.vectorized import Evaluator
 from kleene.engine.working_set import WorkingSet
-from kleene.pattern.predicates import Attribute
 from kleene.plan.keys import key_attributes
 from kleene.plan.sequence import SequencePlan
 
@@ -271,20 +270,4 @@ class _Run:
         return tests
 
     def _filter_column(self, spec: ColumnSpec) -> pa.Array:
-        """The values of a filter's column for all rows of the working set."""
-        bound = self._plan.bound
-        if spec.lacks:
-            assert isinstance(spec.expression, Attribute)
-            assert bound.schema.type is not None
-            types = [kind for kind in bound.component(spec.variable).types if bound.lacks(kind, spec.expression.name)]
-            return pc.is_in(as_text(self._working.column(bound.schema.type)), value_set=pa.array(types, pa.string()))
-        if isinstance(spec.expression, Attribute):
-            column = self._working.column(spec.expression.name)
-            return column if pa.types.is_signed_integer(column.type) else widen(column)
-        # Computed for the component's own rows only: others may not have sensible values.
-        bit = self._variables.index(spec.variable)
-        rows = np.flatnonzero((self._working.masks >> bit) & 1)
-        values = Evaluator(bound, lambda _, name: self._working.gather(name, rows), rows.size).values(spec.expression)
-        places = np.full(len(self._working), -1, np.int64)
-        places[rows] = np.arange(rows.size)
-        return values.take(pa.array(places, mask=places < 0))
+        return filter_column(spec, self._plan.bound, self._working, 1 << self._variables.index(spec.variable))

@@ -23,6 +23,8 @@ class Limits:
     """Live runs of one partition."""
     matches: int = 1_000_000
     """Matches that one event completes."""
+    nodes: int = 50_000_000
+    """Nodes of the match buffer, 28 bytes each, after what has left the window is let go of; beyond it is an error."""
     policy: str = "error"
     """At a limit: `error`, which names the query, the partition and the count; `keep_newest`, which lets go of the runs that
     started earliest and reads the matches of the youngest runs first; `sample`, which keeps a random choice of runs and of

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ from kleene.pattern import predicates as p
 from kleene.plan.keys import key_attributes
 from kleene.plan.nfa import NfaPlan
 from kleene.plan.optimizer import Plan
-from kleene.runtime.arrow import match_batches
+from kleene.runtime.arrow import dropped_at_limits, match_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -143,6 +144,9 @@ def _match_partition(
             first = restored(first)
             matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
             yield from match_batches(matcher, chain([first], map(restored, batches)))
+            dropped = dropped_at_limits(matcher.metrics)
+            if dropped:
+                warnings.warn(f"{dropped} in one task: the matches are not all there are", stacklevel=1)  # the executor's log
 
     return match
 

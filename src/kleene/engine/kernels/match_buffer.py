@@ -166,5 +166,6 @@ def prune(nodes: Array, used: int, runs: Array, counts: Array, clock: Array, pla
             nodes[field, node - base] = value
     for s in range(counts.size):
         for k in range(counts[s]):
-            runs[s, NODE, k] -= base
+            # A run that has left the window may still be there until the next event that concerns it.
+            runs[s, NODE, k] = runs[s, NODE, k] - base if runs[s, NODE, k] >= base else GONE
     return used - base
