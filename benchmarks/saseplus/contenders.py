@@ -25,13 +25,8 @@ WORK = ("instances", "visits", "merged", "peak_runs", "buffered")
 """Counted work; what the metrics do not have is left out."""
 
 
-def kleene(
-    name: str, query: Query, table: pa.Table, *, algorithm: str | None = None, output: str = "verbose", warm: bool = False
-) -> Contender:
+def kleene(name: str, query: Query, table: pa.Table, *, algorithm: str | None = None, output: str = "verbose") -> Contender:
     """A run of the query over a table in memory, by one of the algorithms or by the default.
-
-    With `warm`, beside a peer that runs for long in another process, it runs once more before, untimed: memory that was idle
-    meanwhile may have been taken back by the system.
 
     Its work has `complexity`, the elements of all matches, where matches are enumerated; that, and the number of matches of the
     compressed form, are computed in the first run only.
@@ -42,14 +37,10 @@ def kleene(
     known: list[Outcome] = []
 
     def run() -> Outcome:
-        if warm:
-            query.run(table, **options)
-        wall, cpu = time.perf_counter(), time.process_time()
         done = query.run(table, **options)
-        seconds = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
         if not known:
             known.append(_outcome(done, output))
-        return replace(known[0], seconds=seconds) if warm else known[0]
+        return known[0]
 
     return Contender(name, run)
 

@@ -51,8 +51,7 @@ is out of all runs started.""",
 Kleene reads an Arrow table in memory on one core, by its default plan. *Compressed* stops at the match buffer; *prices*
 enumerates every match as `a[].price, b.ts`; *structs* as whole events, all columns. Flink (apache-flink on PyPI) gets the
 same events from arrays in its JVM and hands every match to a function as a map of lists of events, which are its own
-objects; it is timed from the first event to the end of its operators, in a warm JVM, without starting a job. Kleene is timed
-as a whole, from the table to the table of matches, after an untimed run. It runs with
+objects; it is timed from the first event to the end of its operators, in a warm JVM, without starting a job. It runs with
 object reuse, without checkpoints, in event time with a watermark every 64 events (periodic ones were slower), and with keys
 that spread the two symbols over its subtasks. Even at parallelism 1 it has threads besides, so compare CPU with CPU.
 

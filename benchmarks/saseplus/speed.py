@@ -78,9 +78,9 @@ def _point(case: Case, scale: Scale, flink: Flink | None, folder: Path | None) -
     table = events(scale.longer) if case.longer else stream(W, scale.windows, scale.complexity)
     plain = case.pattern_query(W)
     compared = [
-        contenders.kleene("kleene: compressed", plain, table, output="compressed", warm=True),
-        contenders.kleene("kleene: prices", case.pattern_query(W, PRICES), table, warm=True),
-        contenders.kleene("kleene: structs", plain, table, warm=True),
+        contenders.kleene("kleene: compressed", plain, table, output="compressed"),
+        contenders.kleene("kleene: prices", case.pattern_query(W, PRICES), table),
+        contenders.kleene("kleene: structs", plain, table),
     ]
     if flink is not None and case.flink is not None:
         assert folder is not None

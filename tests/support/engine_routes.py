@@ -7,6 +7,7 @@ come from a second run of the query without it.
 from __future__ import annotations
 
 import random
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 import kleene
+from kleene.common import errors
 from kleene.common.errors import KleeneError
 from kleene.interfaces.api import Query, make_options
 from kleene.plan.options import CHOICES, NFA_CHOICES, PRESETS, SequenceOptions
@@ -163,6 +165,13 @@ def spark_route(session: Callable[[], Any]) -> Route:
         frame = frame_of(session(), case.table())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return [row.asDict(recursive=True) for row in query.match(frame, **given_options(case)).collect()]
+            try:
+                return [row.asDict(recursive=True) for row in query.match(frame, **given_options(case)).collect()]
+            except Exception as error:
+                # A worker's error arrives as the text of Spark's own, classic or Connect.
+                found = re.search(r"kleene\.common\.errors\.(\w+): (.*)", str(error), re.DOTALL)
+                if found is None:
+                    raise
+                raise getattr(errors, found[1])(found[2]) from error
 
     return lambda case: outcome(case, answer)
