@@ -291,10 +291,15 @@ def build_filter(bound: BoundQuery, variables: Sequence[str], levels: Sequence[S
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> BlockFilter:
+    return compile_filter(defined(source, "block_filter"))
+
+
+def defined(source: str, name: str) -> Callable[..., int]:
+    """The function that a generated source defines."""
     namespace: dict[str, Any] = {"np": np}
-    exec(compile(source, "<kleene block filter>", "exec"), namespace)  # noqa: S102 - generated above, no user text in it
-    function: BlockFilter = namespace["block_filter"]
-    return compile_filter(function)
+    exec(compile(source, f"<kleene {name}>", "exec"), namespace)  # noqa: S102 - generated from bound trees, no user text in it
+    function: Callable[..., int] = namespace[name]
+    return function
 
 
 @lru_cache(maxsize=1)

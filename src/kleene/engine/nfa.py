@@ -19,50 +19,26 @@ import pyarrow.compute as pc
 from kleene.common.columns import select
 from kleene.engine.automaton_pass import Automata, AutomatonPass, in_partitions
 from kleene.engine.compressed import CompressedWriter
-from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.matches import Matches
 from kleene.engine.non_overlap import choose
 from kleene.engine.output import MatchWriter
-from kleene.engine.scan import Scan
-from kleene.engine.working_set import WorkingSet
+from kleene.engine.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher
 from kleene.pattern.policies import Output, Strategy
-from kleene.plan.keys import key_attributes
 from kleene.plan.nfa import NfaPlan
 
 Array = np.ndarray[Any, Any]
 
-BLOCK = 1 << 17
-"""How many matches, or detecting events, are handed on at a time."""
 
-RUN_ROWS = 1 << 18
-"""How many rows are worth a pass."""
-
-
-class NfaMatcher:
+class NfaMatcher(WorkingMatcher):
     """A matcher for one NFA plan; see `kleene.engine.matcher.Matcher`."""
 
     def __init__(
         self, plan: NfaPlan, events: pa.Schema, *, bad_rows: str = "error", run_rows: int = RUN_ROWS, block: int = BLOCK
     ) -> None:
-        self.metrics = Metrics()
-        self.bad_rows = BadRows()
+        super().__init__(plan, bad_rows, run_rows, block)
         self._plan = plan
-        self._run_rows = run_rows
-        self._block = block
-        scanned = plan.scanned
-        self._scan = Scan(
-            plan.bound,
-            [event for event, _ in scanned],
-            [predicates for _, predicates in scanned],
-            key_attributes(plan.bound),
-            bad_rows,
-            self.metrics,
-            self.bad_rows,
-            keep_irrelevant=plan.all_rows,
-        )
         self.automata = Automata(plan)
         self._writer: Any = (CompressedWriter if plan.output == "compressed" else MatchWriter)(plan, events)
-        self._working = WorkingSet(plan.bound.schema, plan.columns)
         self._window = plan.bound.window
         negatives = [item for branch in plan.branches if branch.negation for item in branch.negation.components]
         self._postponed = any(item.before is None for item in negatives)
@@ -71,23 +47,13 @@ class NfaMatcher:
         """With a negated end: matches whose window passed by this time have been reported."""
         self.output_schema = self._writer.schema
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes the next events in stream order; yields matches that are certain by now."""
+    def _relevant(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         rows, masks = self._scan(batch)
         if self._plan.all_rows:
             inside = self._inside(batch, rows)
             if not inside.all():
                 rows, masks = rows[inside], masks[inside]
-        if rows.size:
-            self._working.add(batch, rows, masks)
-            if self._working.pending < max(self._run_rows, self._working.kept):
-                self._working.compact()
-                return
-            yield from self._run(self._working.latest)
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        """The stream has ended: yields what is left."""
-        yield from self._run(None)
+        return rows, masks
 
     def _inside(self, batch: pa.RecordBatch, rows: Array) -> Array:
         """Which rows belong to some partition: not those with a NULL key, or with another value than `[attr = v]` wants.

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.schema import Kind
-from kleene.engine.filters import Body, ColumnSpec, Program, Truth, Value
+from kleene.engine.filters import Body, ColumnSpec, Program, Truth, Value, defined
 from kleene.engine.kernels import RunFilter, compile_run_filter
 from kleene.engine.kernels import layout as kernels
 from kleene.engine.vectorized import lacking_types
@@ -160,10 +160,7 @@ def _program(writer: _Writer, table: Array) -> RunProgram:
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> RunFilter:
-    namespace: dict[str, Any] = {"np": np}
-    exec(compile(source, "<kleene run filter>", "exec"), namespace)  # noqa: S102 - generated here, no user text in it
-    function: RunFilter = namespace["run_filter"]
-    return compile_run_filter(function)
+    return compile_run_filter(defined(source, "run_filter"))
 
 
 HEADER = (

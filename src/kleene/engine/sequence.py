@@ -18,54 +18,33 @@ from kleene.engine.filter_values import filter_column
 from kleene.engine.filters import ColumnSpec, FilterProgram, build_filter, check_overflow, fill_columns, no_filter
 from kleene.engine.grouping import combined_codes, group_rows, value_codes, without_nulls
 from kleene.engine.kernels import sequence as kernels
-from kleene.engine.matcher import BadRows, Metrics
+from kleene.engine.matcher import Metrics
 from kleene.engine.matches import Matches
 from kleene.engine.negation import NegativeIndex
 from kleene.engine.output import EventHashes, MatchWriter
 from kleene.engine.placed import PlacedColumns
-from kleene.engine.scan import Scan
 from kleene.engine.vectorized import Evaluator
+from kleene.engine.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher
 from kleene.engine.working_set import WorkingSet
-from kleene.plan.keys import key_attributes
 from kleene.plan.sequence import SequencePlan
 
 Array = np.ndarray[Any, Any]
 
-BLOCK = 1 << 17
-"""How many sequences are made before they go through the operators above."""
-
-RUN_ROWS = 1 << 18
-"""How many relevant rows are worth a run."""
-
 NO_WINDOW = np.iinfo(np.int64).max
 
 
-class SequenceMatcher:
+class SequenceMatcher(WorkingMatcher):
     """A matcher for one sequence plan; see `kleene.engine.matcher.Matcher`."""
 
     def __init__(
         self, plan: SequencePlan, events: pa.Schema, *, bad_rows: str = "error", run_rows: int = RUN_ROWS, block: int = BLOCK
     ) -> None:
-        self.metrics = Metrics()
-        self.bad_rows = BadRows()
+        super().__init__(plan, bad_rows, run_rows, block)
         self._plan = plan
-        self._run_rows = run_rows
-        self._block = block
         self._variables = [event.variable for event in plan.scan.components]
         self._negatives = plan.negation.components if plan.negation else ()
-        self._scan = Scan(
-            plan.bound,
-            [event for event, _ in plan.scanned],
-            [predicates for _, predicates in plan.scanned],
-            key_attributes(plan.bound),
-            bad_rows,
-            self.metrics,
-            self.bad_rows,
-            keep_irrelevant=plan.all_rows,
-        )
         self._filter: FilterProgram | None = build_filter(plan.bound, self._variables, plan.construction.predicates)
         self._writer = MatchWriter(plan, events)
-        self._working = WorkingSet(plan.bound.schema, plan.columns)
         self._window = plan.bound.window
         self._postponed = plan.negation is not None and plan.negation.postponed
         # A match that waits for its window to pass may still ask for events of the window before its first.
@@ -73,20 +52,6 @@ class SequenceMatcher:
         self._reported: int | None = None
         """With a negated end: matches whose window passed by this time have been reported."""
         self.output_schema = self._writer.schema
-
-    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes the next events in stream order; yields matches that are certain by now."""
-        rows, masks = self._scan(batch)
-        if rows.size:
-            self._working.add(batch, rows, masks)
-            if self._working.pending < max(self._run_rows, self._working.kept):
-                self._working.compact()
-                return
-            yield from self._run(self._working.latest)
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        """The stream has ended: yields what is left."""
-        yield from self._run(None)
 
     def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Reports what the events up to the watermark (None: the end of time) make certain."""

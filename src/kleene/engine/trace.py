@@ -29,12 +29,12 @@ from kleene.common.errors import DataError, PlanningError, Problem
 from kleene.engine import nfa
 from kleene.engine.automaton_pass import STRATEGIES, AutomatonPass
 from kleene.engine.filters import Program
-from kleene.engine.kernels import kernel
 from kleene.engine.kernels import layout as kernels
-from kleene.engine.kernels.merging import merge_runs
+from kleene.engine.kernels.merging import merge_touched
 from kleene.engine.kernels.nfa import run_automaton
 from kleene.engine.run_buffer import RunBuffer
 from kleene.engine.run_program import FLOAT, FLOAT_COLUMN, INTEGER_COLUMN, RunProgram
+from kleene.engine.working_matcher import BLOCK
 from kleene.pattern.predicates import Attribute
 from kleene.plan.nfa import NfaPlan
 from kleene.plan.optimizer import Plan
@@ -171,36 +171,6 @@ class Trace:
         return "\n".join(lines)
 
 
-@kernel
-def merge_touched(
-    place: int,
-    order_matters: bool,
-    non_overlap: bool,
-    rank: Array,
-    merge_reads: Array,
-    merge_bounds: Array,
-    runs: Array,
-    run_floats: Array,
-    counts: Array,
-    touched: Array,
-    nodes: Array,
-    table: Array,
-    state: Array,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-) -> None:
-    """Merges the runs of the states that an event has brought to, as `run_automaton` does after each event."""
-    for s in range(1, counts.size):
-        if touched[s] != 0:
-            touched[s] = 0
-            if counts[s] > 1:
-                merge_runs(
-                    s, place, order_matters, non_overlap, rank, merge_reads, merge_bounds, runs, run_floats, counts, nodes,
-                    table, state, ints, floats, valid,
-                )  # fmt: skip
-
-
 def version_text(version: Version) -> str:
     """A version as the paper writes it.
 
@@ -265,12 +235,9 @@ class _Stream:
         self.names = names
         (batch,) = table.combine_chunks().to_batches()
         self.matcher = matcher = nfa.NfaMatcher(plan, table.schema)
-        rows, masks = matcher._scan(batch)
-        if plan.all_rows:
-            inside = matcher._inside(batch, rows)
-            rows, masks = rows[inside], masks[inside]
+        rows, masks = matcher._relevant(batch)
         matcher._working.add(batch, rows, masks)
-        self.engine = AutomatonPass(matcher.automata, matcher._working, matcher.metrics, nfa.BLOCK) if rows.size else None
+        self.engine = AutomatonPass(matcher.automata, matcher._working, matcher.metrics, BLOCK) if rows.size else None
         self.row_of: list[int] = rows.take(self.engine.groups.order).tolist() if self.engine else []
         """Row of the table by place."""
         self.place_of = {row: place for place, row in enumerate(self.row_of)}

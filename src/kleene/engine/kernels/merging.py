@@ -183,6 +183,36 @@ def merge_runs(
 
 
 @inlined
+def merge_touched(
+    place: int,
+    order_matters: bool,
+    non_overlap: bool,
+    rank: Array,
+    merge_reads: Array,
+    merge_bounds: Array,
+    runs: Array,
+    run_floats: Array,
+    counts: Array,
+    touched: Array,
+    nodes: Array,
+    table: Array,
+    state: Array,
+    ints: Array,
+    floats: Array,
+    valid: Array,
+) -> None:
+    """Merges the runs of the states that an event has changed."""
+    for s in range(1, counts.size):
+        if touched[s] != 0:
+            touched[s] = 0
+            if counts[s] > 1:
+                merge_runs(
+                    s, place, order_matters, non_overlap, rank, merge_reads, merge_bounds, runs, run_floats, counts, nodes,
+                    table, state, ints, floats, valid,
+                )  # fmt: skip
+
+
+@inlined
 def prefer(nodes: Array, found: Array, begin: int, end: int) -> int:
     """Which of the matches that end at one event NON-OVERLAP prefers: the latest start, then fewer events, then smaller
     ones.

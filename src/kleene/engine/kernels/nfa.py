@@ -83,7 +83,7 @@ from kleene.engine.kernels.layout import (
     TAKES_ALONE,
     USED,
 )
-from kleene.engine.kernels.merging import merge_runs, prefer
+from kleene.engine.kernels.merging import merge_touched, prefer
 from kleene.engine.kernels.run_state import accumulate, agree_codes, append_node, copy_run
 
 Array = np.ndarray[Any, Any]
@@ -568,14 +568,10 @@ def run_automaton(
         )  # fmt: skip
         state[PEAK] = max(state[PEAK], state[LIVE])
         if algorithm == MERGING and state[LIVE] > 1:
-            for s in range(1, states):
-                if touched[s] != 0:
-                    touched[s] = 0
-                    if counts[s] > 1:
-                        merge_runs(
-                            s, place, order_matters, non_overlap, rank, merge_reads, merge_bounds, runs, run_floats, counts,
-                            nodes, table, state, ints, floats, valid,
-                        )  # fmt: skip
+            merge_touched(
+                place, order_matters, non_overlap, rank, merge_reads, merge_bounds, runs, run_floats, counts, touched, nodes,
+                table, state, ints, floats, valid,
+            )  # fmt: skip
         elif algorithm == BACKTRACK:
             state[FRESH] = 0
             if clock[place] - clock[state[STARTED]] >= window:
