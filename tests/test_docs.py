@@ -2,7 +2,8 @@
 
 A page is run from top to bottom in an empty folder, with one Python namespace. A block is known by the words after its fence:
 
-    python              runs; lines with >>> are doctests; else what it prints is compared with a ```text block right after it
+    python [file]       runs; lines with >>> are doctests; else what it prints is compared with a ```text block right after it;
+                        with a name it is also written there
     sh                  each `kleene ...` line runs in this process, `python examples/...` too; `make ...` names a target of the
                         Makefile; a ```text block right after is standard output, ```text error is standard error (exit code 1),
                         ```text usage is standard error (exit code 2)
@@ -169,6 +170,8 @@ class Page:
             Path(block.name).write_text(block.text + "\n", encoding="utf-8")
 
     def _python(self, block: Block) -> None:
+        if block.name is not None:
+            Path(block.name).write_text(block.text + "\n", encoding="utf-8")
         if ">>>" in block.text:
             test = doctest.DocTestParser().get_doctest(block.text + "\n", self.namespace, self.path, self.path, block.line)
             report = io.StringIO()

@@ -77,10 +77,11 @@ def _point(case: Case, scale: Scale, flink: Flink | None, folder: Path | None) -
     W = scale.width
     table = events(scale.longer) if case.longer else stream(W, scale.windows, scale.complexity)
     plain = case.pattern_query(W)
+    warm = flink is not None
     compared = [
-        contenders.kleene("kleene: compressed", plain, table, output="compressed"),
-        contenders.kleene("kleene: prices", case.pattern_query(W, PRICES), table),
-        contenders.kleene("kleene: structs", plain, table),
+        contenders.kleene("kleene: compressed", plain, table, output="compressed", warm=warm),
+        contenders.kleene("kleene: prices", case.pattern_query(W, PRICES), table, warm=warm),
+        contenders.kleene("kleene: structs", plain, table, warm=warm),
     ]
     if flink is not None and case.flink is not None:
         assert folder is not None

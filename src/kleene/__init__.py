@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "kleene.interfaces.api": ("Query", "query"),
+    "kleene.interfaces.api": ("Query", "query", "statistics"),
+    "kleene.interfaces.history": ("history",),
     "kleene.interfaces.compressed": ("count", "expand", "matches", "sample"),
     "kleene.interfaces.workload": ("Workload", "workload"),
     "kleene.common.errors": (
@@ -34,11 +35,15 @@ _HOMES = {
         "StateError",
     ),
     "kleene.pattern.builder": ("all_of", "any_of", "event", "one_of", "param", "same", "seq", "var"),
+    "kleene.pattern.registered": ("Function", "function"),
+    "kleene.plan.statistics": ("Statistics",),
     "kleene.runtime.files": ("open_events",),
 }
+_MODULES = ("functions",)
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 if TYPE_CHECKING:
+    from kleene import functions as functions
     from kleene.common.errors import BindingError as BindingError
     from kleene.common.errors import DataError as DataError
     from kleene.common.errors import KleeneError as KleeneError
@@ -48,10 +53,12 @@ if TYPE_CHECKING:
     from kleene.common.errors import StateError as StateError
     from kleene.interfaces.api import Query as Query
     from kleene.interfaces.api import query as query
+    from kleene.interfaces.api import statistics as statistics
     from kleene.interfaces.compressed import count as count
     from kleene.interfaces.compressed import expand as expand
     from kleene.interfaces.compressed import matches as matches
     from kleene.interfaces.compressed import sample as sample
+    from kleene.interfaces.history import history as history
     from kleene.interfaces.workload import Workload as Workload
     from kleene.interfaces.workload import workload as workload
     from kleene.pattern.builder import all_of as all_of
@@ -62,12 +69,17 @@ if TYPE_CHECKING:
     from kleene.pattern.builder import same as same
     from kleene.pattern.builder import seq as seq
     from kleene.pattern.builder import var as var
+    from kleene.pattern.registered import Function as Function
+    from kleene.pattern.registered import function as function
+    from kleene.plan.statistics import Statistics as Statistics
     from kleene.runtime.files import open_events as open_events
 
-__all__ = ["__version__", *sorted(_HOME_OF)]
+__all__ = ["__version__", *sorted([*_HOME_OF, *_MODULES])]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"kleene.{name}")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'kleene' has no attribute '{name}'")

@@ -23,6 +23,7 @@ import pytest
 
 import kleene.engine.kernels as package
 from kleene.engine import filters, run_buffer
+from kleene.plan.options import SequenceOptions
 from kleene.testing import oracle
 from kleene.testing.strategies import examples, saseplus_examples
 from support import nfa_pairs, sase_pairs
@@ -56,7 +57,7 @@ def plain_modules() -> dict[str, Any]:
 def uncompiled(argument: Any) -> Any:
     """The argument as plain Python takes it: a block filter as the function it was compiled from."""
     function = getattr(argument, "_pyfunc", argument)
-    if function is not argument and function.__name__ == "run_filter":
+    if function is not argument and function.__name__ in ("run_filter", "lazy_filter"):
         return lambda *given: function(*(item._arr.reshape(-1) if hasattr(item, "_arr") else item for item in given))
     return function
 
@@ -164,7 +165,7 @@ def test_a_compiled_block_filter_keeps_what_the_plain_one_keeps() -> None:
     checked = 0
     for number, pair in enumerate(examples(12, 60)):
         bound = pair.bound()
-        plan = sase_pairs.make_plan(bound)
+        plan = sase_pairs.make_plan(bound, SequenceOptions())
         program = filters.build_filter(bound, [event.variable for event in plan.scan.components], plan.construction.predicates)
         if program is None:
             continue

@@ -19,8 +19,11 @@ import kleene
 from kleene.common import errors
 from kleene.common.errors import KleeneError
 from kleene.interfaces.api import Query, make_options
-from kleene.plan.options import CHOICES, NFA_CHOICES, PRESETS, SequenceOptions
-from kleene.plan.sequence import SequencePlan
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.operators import events as components
+from kleene.pattern.policies import Strategy
+from kleene.plan.options import CHOICES, LAZY_CHOICES, NFA_CHOICES, PRESETS, SequenceOptions
+from kleene.plan.sequence import is_plain_sequence
 from kleene.runtime.arrow import in_stream_order
 from kleene.testing.case_routes import Outcome, Route
 from kleene.testing.cases import Case, Labels, Row
@@ -124,7 +127,33 @@ def embedded_routes() -> dict[str, Route]:
         routes[f"embedded-nfa-{algorithm}-batches-1"] = cut(one_by_one, plan={"algorithm": algorithm}, block=2)
     routes["embedded-nfa-random-splits"] = cut(random_splits, plan={"mechanism": "nfa"})
     routes["embedded-compressed"] = compressed
+    return routes | lazy_routes()
+
+
+def lazy_routes() -> dict[str, Route]:
+    """Every way of binding events in another order than the stream's, on the whole stream and cut."""
+    ways: dict[str, Any] = {"auto": {"mechanism": "lazy"}, "eager": {"mechanism": "eager"}}
+    ways |= {f"tree-{value}": {"mechanism": "tree", "selectivity": value} for value in LAZY_CHOICES["selectivity"]}
+    ways |= {f"planner-{value}": {"mechanism": "chain", "planner": value} for value in LAZY_CHOICES["planner"]}
+    routes = {f"embedded-lazy-{name}": embedded(plan) for name, plan in ways.items()}
+    for name, turned in (("chain-reversed", 0), ("chain-turned", 1)):
+        routes[f"embedded-lazy-{name}"] = in_order(turned, embedded)
+    routes["embedded-lazy-chain-reversed-batches-1"] = in_order(0, lambda plan: cut(one_by_one, plan=plan, block=2))
+    routes["embedded-lazy-tree-batches-1"] = cut(one_by_one, plan={"mechanism": "tree"}, block=1)
+    routes["embedded-lazy-eager-random-splits"] = cut(random_splits, plan={"mechanism": "eager"}, block=3)
     return routes
+
+
+def in_order(turned: int, route: Callable[[Any], Route]) -> Route:
+    """A chain that binds components from the last to the first, beginning `turned` places from the end."""
+
+    def answer(case: Case) -> Outcome:
+        pattern = kleene.query(case.query_text).logical.pattern
+        names = [event.variable for event in components(pattern) if not event.negated][::-1]
+        turn = turned % len(names)
+        return route({"mechanism": "chain", "order": names[turn:] + names[:turn]})(case)
+
+    return answer
 
 
 def compressed(case: Case) -> Outcome:
@@ -143,19 +172,33 @@ SEQUENCE_ROUTES = ("embedded-basic", "embedded-paper", "embedded-random-splits-b
 
 
 def fits(case: Case, route: str) -> bool:
-    """Whether a route can answer a case: options of sequence plans are for plain sequences, and compressed rows have no
-    RETURN.
+    """Whether a route can answer a case: options of sequence plans are for plain sequences, automata do not evaluate AND, lazy
+    plans are for skip_till_any_match, and compressed rows have no RETURN.
     """
-    if route == "embedded-compressed":
-        return case.expected.returns is None and case.expected.error is None
-    named = [f"embedded-{name}-" for name in CHOICES]
-    if route not in SEQUENCE_ROUTES and not any(route.startswith(prefix) for prefix in named):
-        return True
-    try:
-        options = make_options(**given_options(case))
-        return isinstance(kleene.query(case.query_text).plan_for(case.table().schema, options), SequencePlan)
-    except KleeneError:
-        return True
+    if route == "embedded-compressed" and (case.expected.returns is not None or case.expected.error is not None):
+        return False
+    bound = _bound(case)
+    if bound is None:
+        return route != "embedded-compressed"
+    if route in SEQUENCE_ROUTES or any(route.startswith(f"embedded-{name}-") for name in CHOICES):
+        return is_plain_sequence(bound)
+    if route.startswith(("embedded-nfa", "embedded-compressed")):
+        return all(branch.is_sequence for branch in bound.branches)
+    return not route.startswith("embedded-lazy") or bound.query.strategy is Strategy.SKIP_TILL_ANY_MATCH
+
+
+_BOUND: dict[str, BoundQuery | None] = {}
+
+
+def _bound(case: Case) -> BoundQuery | None:
+    """The bound query of a case; None if there is none, or no plan for it."""
+    if case.where not in _BOUND:
+        try:
+            plan = kleene.query(case.query_text).plan_for(case.table().schema, make_options(**given_options(case)))
+            _BOUND[case.where] = plan.bound
+        except KleeneError:
+            _BOUND[case.where] = None
+    return _BOUND[case.where]
 
 
 def spark_route(session: Callable[[], Any]) -> Route:

@@ -58,6 +58,28 @@ ZONED = {"time": "at", "type": "type"}
 LOCAL = {"time": "local", "type": "type"}
 DECLARED = {name: ["k", "k2", "seq"] + (["x", "s"] if name in "AC" else []) for name in "ABCD"}
 
+
+def _span(values: pa.Array) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.list_value_length(values)
+
+
+@kleene.function("Gap", returns="integer")
+def gap(x: pa.Array, y: pa.Array) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.abs(pc.subtract(x, y))
+
+
+LIMIT = 3
+FUNCTIONS = {
+    "Gap": gap,
+    "Span": _span,
+    "Below": kleene.function(returns="boolean")(lambda x: x.to_numpy(zero_copy_only=False) < LIMIT),
+}
+"""A function made by the decorator, one of this module as it is, and one without a name that reads a global."""
+
 QUERIES: dict[str, tuple[str, dict[str, Any]]] = {
     "keyed": ("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 20", INTEGER),
     "without a key": ("PATTERN SEQ(A a, B b) WITHIN 4", INTEGER),
@@ -81,18 +103,23 @@ QUERIES: dict[str, tuple[str, dict[str, Any]]] = {
     "integer types": ("PATTERN SEQ(`1` a, `2` b) WHERE [k] WITHIN 20", INTEGER | {"type": "kind"}),
     "no type column": ("PATTERN SEQ(E a, E b) WHERE [k] AND a.type = 'A' AND b.flag WITHIN 10", INTEGER | {"type": None}),
     "NaN and zero": ("PATTERN SEQ(A a, B b) WHERE [y] WITHIN 50", INTEGER | {"bad_rows": "drop"}),
+    "functions of several events": (
+        "PATTERN SEQ(A a, B b) WHERE [k] AND gap(a.x, b.x) <= 1 AND Span(a.list) = 2 WITHIN 20 RETURN gap(a.ts, b.ts) AS g",
+        INTEGER,
+    ),
+    "functions of one event": ("PATTERN SEQ(A a, B b) WHERE [k] AND Below(a.k) AND gap(b.kind, 2) = 1 WITHIN 20", INTEGER),
     "dates": ("PATTERN SEQ(A a, B b) WHERE [day] AND [k] WITHIN 20", INTEGER),
 }  # fmt: skip
 
 
 def embedded(name: str, table: pa.Table) -> list[dict[str, Any]]:
     query, options = QUERIES[name]
-    return in_order(kleene.query(query).match(table, **options).to_pylist())
+    return in_order(kleene.query(query, functions=FUNCTIONS).match(table, **options).to_pylist())
 
 
 def on_spark(name: str, frame: Any) -> list[dict[str, Any]]:
     query, options = QUERIES[name]
-    return in_order(kleene.query(query).match(frame, **options).toArrow().to_pylist())
+    return in_order(kleene.query(query, functions=FUNCTIONS).match(frame, **options).toArrow().to_pylist())
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

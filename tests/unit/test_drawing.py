@@ -54,7 +54,10 @@ def texts(root: ET.Element) -> list[tuple[float, float, float, str]]:
 
 @pytest.mark.parametrize("text", QUERIES)
 def test_pictures_are_well_formed_and_nothing_overlaps(text: str) -> None:
-    document = plan_of(text).svg()
+    require_readable(plan_of(text).svg())
+
+
+def require_readable(document: str) -> None:
     root = ET.fromstring(document)
     assert root.attrib["role"] == "img"
     title, description = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
@@ -89,11 +92,76 @@ def test_an_automaton_has_a_circle_a_state_and_a_path_an_edge() -> None:
     assert "TRUE" in [text for *_, text in texts(ET.fromstring(plan.svg(optimized=False)))]
 
 
-def test_a_sequence_plan_is_its_operators() -> None:
-    root = ET.fromstring(plan_of(QUERIES[1]).svg())
-    heads = [text for *_, text in texts(root) if text[:4] in ("TF  ", "NG  ", "SC  ", "SS  ", "EV  ")]
-    assert [head[:2] for head in heads] == ["TF", "NG", "SC", "SS", "EV"]
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [({"mechanism": "sequence"}, ["TF", "NG", "SC", "SS", "EV"]), ({"mechanism": "chain"}, ["TF", "NG", "BN", "SS", "EV"])],
+)
+def test_a_plan_without_an_automaton_is_its_operators(plan: dict[str, str], expected: list[str]) -> None:
+    root = ET.fromstring(plan_of(QUERIES[1], plan=plan).svg())
+    heads = [text for *_, text in texts(root) if text[2:4] == "  " and text[:2].isupper()]
+    assert [head[:2] for head in heads] == expected
     assert len([item for item in root.iter(f"{SVG}rect") if item.get("class") == "box"]) == 5
+
+
+# Lazy plans.
+
+LONG = "PATTERN SEQ(A some_very_long_name_of_a_variable, B another_long_name_of_a_variable) WHERE [k] WITHIN 5"
+
+
+@pytest.mark.parametrize(
+    ("text", "plan"),
+    [
+        ("PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.x < b.x WITHIN 5", {"mechanism": "eager"}),
+        ("PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.x < b.x WITHIN 5", {"order": ["b", "c", "a"]}),
+        ("PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.x < b.x WITHIN 5", {"mechanism": "tree"}),
+        ("PATTERN AND(A a, A+ b[], B c)", {"mechanism": "eager"}),
+        ("PATTERN AND(A a, A+ b[], B c, B d, C e)", {"mechanism": "tree"}),
+        ("PATTERN OR(SEQ(A a, B b), C c)", {"mechanism": "tree"}),
+        ("PATTERN A a", {"mechanism": "tree"}),
+        (LONG, {"order": ["another_long_name_of_a_variable", "some_very_long_name_of_a_variable"]}),
+        (LONG, {"mechanism": "tree"}),
+    ],
+)
+def test_pictures_of_lazy_automata(text: str, plan: dict[str, Any]) -> None:
+    require_readable(plan_of(text, plan=plan).svg())
+
+
+def test_a_chain_has_store_loops_above_and_ignore_loops_below() -> None:
+    root = ET.fromstring(plan_of("PATTERN SEQ(A a, B b, C c)", plan={"order": ["c", "b", "a"]}).svg())
+    edges = {path.findtext(f"{SVG}title"): path.attrib["class"] for path in root.iter(f"{SVG}path") if len(path)}
+    assert {str(title).split(":")[0]: style for title, style in edges.items()} == {
+        "q1 store(a, b) q1": "edge store",
+        "q1 take(c) q2 (start, finish)": "edge",
+        "q2 ignore(c) q2": "edge ignore",
+        "q2 store(a) q2": "edge store",
+        "q2 take(b) q3 (start, c)": "edge",
+        "q3 ignore(b, c) q3": "edge ignore",
+        "q3 take(a) F (start, b)": "edge",
+    }
+    (line,) = {y for _, y, _, text in texts(root) if text == "take(c)"}
+    assert {y < line for _, y, _, text in texts(root) if text == "store"} == {True}
+    assert {y > line for _, y, _, text in texts(root) if text == "ignore"} == {True}
+
+
+def test_a_tree_has_its_take_edges_and_every_state_once() -> None:
+    plan = plan_of("PATTERN SEQ(A a, B b, C c)", plan={"mechanism": "tree"})
+    root = ET.fromstring(plan.svg())
+    shown = texts(root)
+    states = {text: (left + right) / 2 for left, _, right, text in shown if re.fullmatch(r"q\d+|F", text)}
+    assert sorted(states) == ["F", "q0", "q1", "q12", "q13", "q2", "q21", "q23", "q3", "q31", "q32"]
+    layers = [{round(x) for state, x in states.items() if len(state) == length} for length in (3, 1)]
+    assert all(len(layer) == 1 for layer in layers), "a column for each layer"
+    assert [text for *_, text in shown if re.fullmatch(r"take\(.\)", text)].count("take(a)") == 5
+    assert len([path for path in root.iter(f"{SVG}path") if len(path)]) == 15
+
+
+def test_a_large_tree_is_cut() -> None:
+    text = f"PATTERN SEQ({', '.join(f'A v{number}' for number in range(6))})"
+    document = plan_of(text, plan={"mechanism": "tree"}).svg()
+    require_readable(document)
+    shown = [text for *_, text in texts(ET.fromstring(document))]
+    assert "and 1,200 more states" in shown
+    assert "F" not in shown
 
 
 def test_the_same_plan_gives_the_same_picture() -> None:
@@ -110,13 +178,16 @@ def test_explain_svg(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "plan.svg" in capsys.readouterr().err
 
 
-def test_the_picture_of_the_documentation_is_that_of_its_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "query", "figure"), [("plans", "query3", "query3-automaton"), ("lazy", "rise", "lazy-tree")])
+def test_the_pictures_of_the_documentation_are_those_of_its_commands(
+    name: str, query: str, figure: str, tmp_path: Path
+) -> None:
     docs = Path(__file__).parents[2] / "docs"
-    page = (docs / "plans.md").read_text(encoding="utf-8")
-    (text,) = re.findall(r"```sase query3\.sase\n(.*?)```", page, re.DOTALL)
-    (command,) = re.findall(r"^kleene (explain query3\.sase .*)$", page, re.MULTILINE)
-    (tmp_path / "query3.sase").write_text(text, encoding="utf-8")
+    page = (docs / f"{name}.md").read_text(encoding="utf-8")
+    (text,) = re.findall(rf"```sase {query}\.sase\n(.*?)```", page, re.DOTALL)
+    (command,) = re.findall(rf"^kleene (explain {query}\.sase .*--svg.*)$", page, re.MULTILINE)
+    (tmp_path / f"{query}.sase").write_text(text, encoding="utf-8")
     with contextlib.chdir(tmp_path):
         assert main(shlex.split(command)) == 0
-    drawn, shown = tmp_path / "query3-automaton.svg", docs / "figures" / "query3-automaton.svg"
+    drawn, shown = tmp_path / f"{figure}.svg", docs / "figures" / f"{figure}.svg"
     assert drawn.read_text(encoding="utf-8") == shown.read_text(encoding="utf-8"), f"run the command of the page into {shown}"

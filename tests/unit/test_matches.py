@@ -586,8 +586,8 @@ def test_negation_is_the_oracles(text: str, method: str) -> None:
             known = {*variables, "n"}
             component = NegativeComponent(
                 negative.event,
-                max(negative.after) if negative.after else None,
-                min(negative.before) if negative.before else None,
+                tuple(negative.after),
+                tuple(negative.before),
                 (),
                 tuple(item for item in at.bound.conjuncts if "n" in p.variables(item) and p.variables(item) <= known),
                 keyed=False,

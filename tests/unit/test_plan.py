@@ -22,9 +22,10 @@ Q3 = """
     WITHIN 6
     RETURN x1.attr1 AS item, x4.ts AS at
 """
+SEQUENCE = {"mechanism": "sequence"}
 
 
-def plan_of(text: str, plan: object = None, **options: object) -> kleene.plan.sequence.SequencePlan:  # type: ignore[name-defined]
+def plan_of(text: str, plan: object = SEQUENCE, **options: object) -> kleene.plan.sequence.SequencePlan:  # type: ignore[name-defined]
     return kleene.query(text, name="q3").explain(EVENTS, time="ts", type="type", plan=plan, **options)
 
 

@@ -1,31 +1,13 @@
 // Flink's Pattern API on the stock ticker: the peer of `python -m benchmarks saseplus`, compiled and started by process.py.
-//
-// Lines `pattern window parallelism events [matches]` on standard input, with tabs between, are answered by one line
-// `key=value ...` each. If a file for the matches is given, the job writes them there (times of a, then that of b), and its timing
-// means nothing. One JVM serves all jobs, so that the compiler is warm.
-//
-// Timed is the span from the first event that leaves the source until the CEP operators have closed, wall and CPU of the process:
-// without the start of the JVM and of the cluster, and without reading the file of events.
+// Requests and answers, and what is timed, are described in Jobs.java.
 
-import com.sun.management.OperatingSystemMXBean;
-import java.io.BufferedOutputStream;
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
-import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
-import java.nio.channels.FileChannel;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.apache.flink.api.common.eventtime.Watermark;
-import org.apache.flink.api.common.eventtime.WatermarkGenerator;
-import org.apache.flink.api.common.eventtime.WatermarkOutput;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.cep.CEP;
@@ -34,23 +16,18 @@ import org.apache.flink.cep.nfa.aftermatch.AfterMatchSkipStrategy;
 import org.apache.flink.cep.pattern.Pattern;
 import org.apache.flink.cep.pattern.conditions.IterativeCondition;
 import org.apache.flink.cep.pattern.conditions.SimpleCondition;
-import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.util.Collector;
 
-public final class StockPatterns {
-    private static final int MAX_PARALLELISM = 128;
-    private static final int EVENTS_PER_WATERMARK = 64;
-
-    // Jobs run in this JVM, one at a time, so what they share is static. The columns are those of the file.
+public final class StockPatterns implements Jobs.Program {
+    // Shared with the operators, which run in this JVM. The columns are those of the file.
     private static long[] ts;
     private static int[] symbol;
     private static int[] price;
     private static int[] volume;
-    private static Tally tally;
 
     /** An event; a POJO, so that Flink generates its serializer. */
     public static final class Stock {
@@ -66,49 +43,6 @@ public final class StockPatterns {
             this.key = key;
             this.price = price;
             this.volume = volume;
-        }
-    }
-
-    /** What a job found and when. */
-    private static final class Tally {
-        private final OperatingSystemMXBean process =
-                (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
-        private final PrintStream written;
-        private long startedWall;
-        private long startedCpu;
-        private long endedWall;
-        private long endedCpu;
-        private long matches;
-        private long length;
-
-        Tally(PrintStream written) {
-            this.written = written;
-        }
-
-        void start() {
-            startedWall = System.nanoTime();
-            startedCpu = process.getProcessCpuTime();
-        }
-
-        synchronized void end(long matches, long length) {
-            this.matches += matches;
-            this.length += length;
-            endedWall = System.nanoTime();
-            endedCpu = process.getProcessCpuTime();
-        }
-
-        synchronized void write(List<Stock> a, Stock b) {
-            StringBuilder line = new StringBuilder();
-            for (Stock element : a) {
-                line.append(element.ts).append(' ');
-            }
-            written.println(line.append(b.ts));
-        }
-
-        String answer() {
-            return String.format(
-                    "matches=%d length=%d wall=%.6f cpu=%.6f",
-                    matches, length, (endedWall - startedWall) / 1e9, (endedCpu - startedCpu) / 1e9);
         }
     }
 
@@ -184,10 +118,18 @@ public final class StockPatterns {
             }
             matches++;
             length += a.size() + 1;
-            if (tally.written != null) {
-                tally.write(a, match.get("b").get(0));
+            if (Jobs.tally.isWriting()) {
+                Jobs.tally.write(times(a, match.get("b").get(0)));
             }
             out.collect((long) a.size());
+        }
+
+        private static String times(List<Stock> a, Stock b) {
+            StringBuilder line = new StringBuilder();
+            for (Stock element : a) {
+                line.append(element.ts).append(' ');
+            }
+            return line.append(b.ts).toString();
         }
 
         private static List<Stock> rising(Stock first, List<Stock> more) {
@@ -205,7 +147,7 @@ public final class StockPatterns {
 
         @Override
         public void close() {
-            tally.end(matches, length);
+            Jobs.tally.end(matches, length);
         }
     }
 
@@ -220,30 +162,10 @@ public final class StockPatterns {
         public Stock map(Long number) {
             int row = number.intValue();
             if (row == 0) {
-                tally.start();
+                Jobs.tally.start();
             }
             return new Stock(ts[row], keys[symbol[row]], price[row], volume[row]);
         }
-    }
-
-    /**
-     * A watermark after every few events, at the time of the last: times are unique and ordered, so none is withheld. With the
-     * periodic watermarks of forMonotonousTimestamps the operator holds back what arrives in their interval; jobs were slower
-     * then, some of them several times, and their times varied much more. Of 1, 8, 64 and 512 events, 64 was about the best.
-     */
-    private static final class EveryFew implements WatermarkGenerator<Stock> {
-        private int since;
-
-        @Override
-        public void onEvent(Stock event, long at, WatermarkOutput output) {
-            if (++since == EVENTS_PER_WATERMARK) {
-                since = 0;
-                output.emitWatermark(new Watermark(at));
-            }
-        }
-
-        @Override
-        public void onPeriodicEmit(WatermarkOutput output) {}
     }
 
     /** A key per symbol such that the symbols spread evenly over the subtasks; as they are, hashing may send all to one. */
@@ -253,19 +175,15 @@ public final class StockPatterns {
         for (int one = 1; one <= symbols; one++) {
             do {
                 key++;
-            } while (KeyGroupRangeAssignment.assignKeyToParallelOperator(key, MAX_PARALLELISM, parallelism)
+            } while (KeyGroupRangeAssignment.assignKeyToParallelOperator(key, Jobs.MAX_PARALLELISM, parallelism)
                     != one % parallelism);
             keys[one] = key;
         }
         return keys;
     }
 
-    private static String run(String pattern, long window, int parallelism, PrintStream written) throws Exception {
-        tally = new Tally(written);
-        StreamExecutionEnvironment env =
-                StreamExecutionEnvironment.createLocalEnvironment(parallelism, new Configuration());
-        env.getConfig().enableObjectReuse();
-        env.setMaxParallelism(MAX_PARALLELISM);
+    @Override
+    public void build(StreamExecutionEnvironment env, String pattern, long window, int parallelism) {
         int symbols = 0;
         for (int one : symbol) {
             symbols = Math.max(symbols, one);
@@ -273,54 +191,25 @@ public final class StockPatterns {
         DataStream<Stock> events = env.fromSequence(0, ts.length - 1).setParallelism(1)
                 .map(new Read(spread(symbols, parallelism))).returns(Stock.class).setParallelism(1)
                 .assignTimestampsAndWatermarks(
-                        WatermarkStrategy.<Stock>forGenerator(context -> new EveryFew())
+                        WatermarkStrategy.<Stock>forGenerator(context -> new Jobs.EveryFew<>())
                                 .withTimestampAssigner((event, at) -> event.ts))
                 .setParallelism(1);
         CEP.pattern(events.keyBy(event -> event.key), patternOf(pattern).within(Duration.ofMillis(window)))
                 .process(new Count())
                 .sinkTo(new DiscardingSink<>());
-        env.execute();
-        return tally.answer();
     }
 
-    private static void load(Path path) throws IOException {
-        try (FileChannel channel = FileChannel.open(path)) {
-            ByteBuffer bytes = channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size()).order(ByteOrder.LITTLE_ENDIAN);
-            int rows = (int) (channel.size() / (Long.BYTES + 3 * Integer.BYTES));
-            ts = new long[rows];
-            bytes.asLongBuffer().get(ts);
-            bytes.position(rows * Long.BYTES);
-            symbol = ints(bytes, rows);
-            price = ints(bytes, rows);
-            volume = ints(bytes, rows);
-        }
-    }
-
-    private static int[] ints(ByteBuffer bytes, int rows) {
-        int[] column = new int[rows];
-        bytes.asIntBuffer().get(column);
-        bytes.position(bytes.position() + rows * Integer.BYTES);
-        return column;
+    @Override
+    public void load(Path path) throws IOException {
+        ByteBuffer bytes = Jobs.columnsOf(path);
+        int rows = bytes.capacity() / (Long.BYTES + 3 * Integer.BYTES);
+        ts = Jobs.longs(bytes, rows);
+        symbol = Jobs.ints(bytes, rows);
+        price = Jobs.ints(bytes, rows);
+        volume = Jobs.ints(bytes, rows);
     }
 
     public static void main(String[] arguments) throws Exception {
-        BufferedReader requests = new BufferedReader(new InputStreamReader(System.in));
-        String loaded = "";
-        for (String line = requests.readLine(); line != null; line = requests.readLine()) {
-            String[] words = line.split("\t");
-            if (!words[3].equals(loaded)) {
-                load(Path.of(words[3]));
-                loaded = words[3];
-            }
-            PrintStream written = null;
-            if (words.length > 4) {
-                written = new PrintStream(new BufferedOutputStream(Files.newOutputStream(Path.of(words[4]))));
-            }
-            String answer = run(words[0], Long.parseLong(words[1]), Integer.parseInt(words[2]), written);
-            if (written != null) {
-                written.close();
-            }
-            System.out.println(answer);
-        }
+        Jobs.serve(new StockPatterns());
     }
 }

@@ -1,1 +1,1 @@
-"""Apache Flink's Pattern API (flink-cep), driven from Python: `process.py` starts and asks `StockPatterns.java`."""
+"""Apache Flink's Pattern API (flink-cep), driven from Python: `process.py` starts one of the programs here and asks it."""

@@ -19,9 +19,11 @@ import pyarrow as pa
 
 VERSION = "2.3.0"
 HOME = Path(__file__).resolve().parents[3] / "artifacts" / "flink"
-PROGRAM = Path(__file__).with_name("StockPatterns.java")
-COLUMNS = {"ts": "<i8", "symbol": "<i4", "price": "<i4", "volume": "<i4"}
-"""What the program reads: the columns one after the other."""
+COLUMNS = {
+    "StockPatterns": {"ts": "<i8", "symbol": "<i4", "price": "<i4", "volume": "<i4"},
+    "AnyPatterns": {"ts": "<i8", "kind": "<i4", "x": "<f8"},
+}
+"""What each program reads: the columns one after the other."""
 
 JAVA_OPTIONS = (
     "-Xms4g",
@@ -48,21 +50,21 @@ def jars(say: Callable[[str], None] = print) -> list[Path]:
 
 
 def compiled(found: list[Path]) -> Path:
-    """The folder of the program's classes, compiled again if the source is newer."""
+    """The folder of the programs' classes, compiled again if a source is newer."""
     classes = HOME / "classes"
-    if not (classes / "StockPatterns.class").exists() or (
-        (classes / "StockPatterns.class").stat().st_mtime < PROGRAM.stat().st_mtime
-    ):
+    sources = sorted(Path(__file__).parent.glob("*.java"))
+    made = {source: classes / f"{source.stem}.class" for source in sources}
+    if any(not one.exists() or one.stat().st_mtime < source.stat().st_mtime for source, one in made.items()):
         classes.mkdir(parents=True, exist_ok=True)
-        _do([_tool("javac"), "-cp", _class_path(found), "-d", str(classes), str(PROGRAM)])
+        _do([_tool("javac"), "-cp", _class_path(found), "-d", str(classes), *map(str, sources)])
     return classes
 
 
-def write_events(table: pa.Table, path: Path) -> Path:
-    """Events as the program reads them."""
+def write_events(table: pa.Table, path: Path, program: str = "StockPatterns") -> Path:
+    """Events as a program reads them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        for name, kind in COLUMNS.items():
+        for name, kind in COLUMNS[program].items():
             file.write(np.ascontiguousarray(table.column(name).to_numpy(), dtype=kind).tobytes())
     return path
 
@@ -72,9 +74,12 @@ class Flink:
 
     version = VERSION
 
+    def __init__(self, program: str = "StockPatterns") -> None:
+        self.program = program
+
     def __enter__(self) -> Self:
         found = jars()
-        command = [_tool("java"), *JAVA_OPTIONS, "-cp", _class_path([compiled(found), *found]), "StockPatterns"]
+        command = [_tool("java"), *JAVA_OPTIONS, "-cp", _class_path([compiled(found), *found]), self.program]
         self._log = (HOME / "errors.log").open("w+")
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, bufsize=1
@@ -113,7 +118,7 @@ class Flink:
 
 
 def read_matches(path: Path) -> list[tuple[int, ...]]:
-    """The matches that a job wrote, sorted: the times of a's elements, then that of b."""
+    """The matches that a job wrote, sorted: the times of their events."""
     return sorted(tuple(map(int, line.split())) for line in path.read_text().splitlines())
 
 

@@ -7,9 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 from kleene.engine.matcher import Matcher
+from kleene.engine.lazy import LazyMatcher
 from kleene.engine.nfa import NfaMatcher
 from kleene.engine.sequence import SequenceMatcher
 from kleene.plan.optimizer import Plan
+from kleene.plan.lazy import LazyPlan
 from kleene.plan.sequence import SequencePlan
 
 
@@ -17,4 +19,6 @@ def build_matcher(plan: Plan, events: pa.Schema, *, bad_rows: str = "error", **t
     """A matcher of the plan for events with the given Arrow schema."""
     if isinstance(plan, SequencePlan):
         return SequenceMatcher(plan, events, bad_rows=bad_rows, **tuning)
+    if isinstance(plan, LazyPlan):
+        return LazyMatcher(plan, events, bad_rows=bad_rows, **tuning)
     return NfaMatcher(plan, events, bad_rows=bad_rows, **tuning)

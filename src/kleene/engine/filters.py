@@ -374,6 +374,8 @@ def _ranks(array: pa.Array, dictionary: pa.Array) -> np.ndarray[Any, Any]:
 
 
 def _integers(array: pa.Array, spec: ColumnSpec, unit: str) -> np.ndarray[Any, Any]:
+    if spec.kind is Kind.OTHER:
+        return np.zeros(len(array), np.int64)  # only whether there is one can be asked
     if spec.kind is Kind.TIMESTAMP:
         array = array.cast(pa.timestamp(unit, "UTC")).cast(pa.int64())
     elif spec.kind is Kind.DURATION:

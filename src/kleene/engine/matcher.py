@@ -24,7 +24,7 @@ class Metrics:
     bad: int = 0
     """Rows with a NULL time, key or type, or an undeclared type."""
     instances: int = 0
-    """Events pushed on stacks; runs that were started."""
+    """Events pushed on stacks; runs that were started; partial matches that were made."""
     visits: int = 0
     """Instances (or cells of the runtime stack) looked at by construction; runs that an event was put to."""
     sequences: int = 0
@@ -33,6 +33,14 @@ class Metrics:
     """Sequences left after selection and window."""
     matches: int = 0
     """Matches reported."""
+    evaluations: int = 0
+    """Candidates that the conditions of an edge were evaluated on (lazy evaluation)."""
+    peak_instances: int = 0
+    """The most instances alive at a time that the automaton of lazy evaluation has: partial matches whose next event may still
+    come. (They are counted, not kept.)
+    """
+    peak_buffered: int = 0
+    """The most events in one window, which lazy evaluation looks for candidates in."""
     merged: int = 0
     """Runs that were merged into another one."""
     peak_runs: int = 0

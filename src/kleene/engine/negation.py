@@ -48,8 +48,8 @@ class NegativeIndex:
         the negative events; `order` gives the row at each place.
         """
         self._component = component
-        self._after = None if component.after is None else positives[component.after]
-        self._before = None if component.before is None else positives[component.before]
+        self._after = [positives[index] for index in component.after]
+        self._before = [positives[index] for index in component.before]
         self._order = order
         self._indexed = method == "time_index"
         self._window = window or 0
@@ -81,10 +81,12 @@ class NegativeIndex:
         room = max(PAIRS, self._rows.size) if predicates else 0
         pair_match, pair_row = np.empty(room, np.int64), np.empty(room, np.int64)
         first, last = self._order.take(matches.first), self._order.take(matches.last)
-        after = EMPTY if self._after is None else self._order.take(matches.last_of(self._after))
-        before = EMPTY if self._before is None else self._order.take(matches.first_of(self._before))
+        after = [self._order.take(matches.last_of(variable)) for variable in self._after]
+        before = [self._order.take(matches.first_of(variable)) for variable in self._before]
+        after_rows = np.maximum.reduce(after) if after else EMPTY
+        before_rows = np.minimum.reduce(before) if before else EMPTY
         match_keys = self._keys.take(first) if self._keys.size else EMPTY
-        common = (first, last, after, before, match_keys, self._window, self._ts, self._rank)
+        common = (first, last, after_rows, before_rows, match_keys, self._window, self._ts, self._rank)
         begin = 0
         while begin < matches.count:
             out = (begin, bool(predicates), dead, pair_match, pair_row)

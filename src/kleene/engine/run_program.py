@@ -364,7 +364,7 @@ class _SiteBody(Body):
         reference = next(item for item in p.walk(node) if isinstance(item, p.Attribute))
         place, slot = self._place(reference)
         kind = kind_of(node, self._writer.bound.schema)
-        spec = ColumnSpec(p.transform(node, _single), "" if isinstance(node, p.Attribute) else reference.variable, kind)
+        spec = ColumnSpec(p.transform(node, single), "" if isinstance(node, p.Attribute) else reference.variable, kind)
         matrix, row, validity = self._number(spec)
         if slot is not None:
             read = FLOAT_COLUMN if matrix == "floats" else INTEGER_COLUMN
@@ -520,7 +520,7 @@ class _SiteBody(Body):
         return lines
 
 
-def _single(node: p.Expression) -> p.Expression:
+def single(node: p.Expression) -> p.Expression:
     """An attribute of an element as that of a single event: a column does not depend on which one."""
     if isinstance(node, p.Attribute):
         return p.Attribute(node.variable, node.name)

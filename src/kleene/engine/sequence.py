@@ -1,9 +1,7 @@
 """The SASE plan in execution: scan, construction, selection, window, negation, transformation, one block at a time.
 
-Nothing but recent events outlives a run: each run builds its stacks from the working set (the events of the last window and the
-new ones) and reports the matches that the new events complete. A run waits until as many new events have come as are kept, so
-the work of rebuilding is at most doubled, and memory is bounded by the window. A match with a negated end belongs to the run in
-which its window passes.
+Each pass builds its stacks from the working set (the events of the last window and the new ones); see
+`kleene.engine.reporting`.
 """
 
 from __future__ import annotations
@@ -24,7 +22,8 @@ from kleene.engine.negation import NegativeIndex
 from kleene.engine.output import EventHashes, MatchWriter
 from kleene.engine.placed import PlacedColumns
 from kleene.engine.vectorized import Evaluator
-from kleene.engine.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher
+from kleene.engine.reporting import ReportingMatcher
+from kleene.engine.working_matcher import BLOCK, RUN_ROWS
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.sequence import SequencePlan
 
@@ -33,90 +32,42 @@ Array = np.ndarray[Any, Any]
 NO_WINDOW = np.iinfo(np.int64).max
 
 
-class SequenceMatcher(WorkingMatcher):
+class SequenceMatcher(ReportingMatcher):
     """A matcher for one sequence plan; see `kleene.engine.matcher.Matcher`."""
 
     def __init__(
         self, plan: SequencePlan, events: pa.Schema, *, bad_rows: str = "error", run_rows: int = RUN_ROWS, block: int = BLOCK
     ) -> None:
         super().__init__(plan, bad_rows, run_rows, block)
-        self._plan = plan
-        self._variables = [event.variable for event in plan.scan.components]
-        self._negatives = plan.negation.components if plan.negation else ()
-        self._filter: FilterProgram | None = build_filter(plan.bound, self._variables, plan.construction.predicates)
+        self._filter = sequence_filter(plan)
         self._writer = MatchWriter(plan, events)
-        self._window = plan.bound.window
-        self._postponed = plan.negation is not None and plan.negation.postponed
-        # A match that waits for its window to pass may still ask for events of the window before its first.
-        self._memory = 2 if self._postponed and any(item.after is None for item in self._negatives) else 1
-        self._reported: int | None = None
-        """With a negated end: matches whose window passed by this time have been reported."""
         self.output_schema = self._writer.schema
 
-    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
-        """Reports what the events up to the watermark (None: the end of time) make certain."""
-        working = self._working
-        if len(working) and (working.pending or self._postponed):
-            run = _Run(self._plan, self._filter, working, self._variables, self.metrics, self._block)
-            for sequences in run.sequences(0 if self._postponed else working.kept):
-                kept = self._due(sequences, run.ts, watermark)
-                kept = run.negated(self._select(run, kept))
-                self.metrics.matches += kept.shape[1]
-                if kept.shape[1]:
-                    yield self._writer.write(run.events, run.hashes, Matches.of_sequences(self._variables, kept))
-        self._reported = watermark
-        if watermark is not None:
-            working.forget(self._horizon(watermark))
+    def _relevant(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        return self._scan(batch)
 
-    def _horizon(self, watermark: int) -> int | None:
-        """Events at or before this time can be forgotten; None if all may still matter."""
-        if len(self._variables) == 1 and not self._negatives:
-            return watermark - 1  # each event is a match by itself; simultaneous ones are still to be told apart
-        return None if self._window is None else watermark - self._memory * self._window
+    def _make_pass(self) -> SequencePass:
+        return SequencePass(self._plan, self._filter, self._working, self.metrics, self._block)
 
-    def _select(self, run: _Run, sequences: Array) -> Array:
-        if self._plan.selection is not None and sequences.shape[1]:
-            evaluator = run.evaluator(sequences)
-            held = np.ones(sequences.shape[1], bool)
-            for predicate in self._plan.selection.predicates:
-                held &= evaluator.holds(predicate)
-            sequences = sequences[:, held]
-        if self._plan.window is not None:
-            within = run.ts[sequences[-1]] - run.ts[sequences[0]] < self._plan.window.window
-            sequences = sequences[:, within]
-        self.metrics.selected += sequences.shape[1]
-        return sequences
-
-    def _due(self, sequences: Array, ts: Array, watermark: int | None) -> Array:
-        """With a negated end, the sequences whose window passed since the last run."""
-        if not self._postponed:
-            return sequences
-        assert self._window is not None
-        passes = ts[sequences[0]] + self._window
-        due = np.ones(passes.size, bool)
-        if self._reported is not None:
-            due &= passes > self._reported
-        if watermark is not None:
-            due &= passes <= watermark
-        return sequences[:, due]
+    def _found(self, run: SequencePass, index: int, emit_from: int) -> Iterator[Matches]:  # noqa: ARG002 - there is one branch
+        return run.matches(emit_from)
 
 
-class _Run:
+def sequence_filter(plan: SequencePlan) -> FilterProgram | None:
+    """The filter of a plan's predicates between events."""
+    return build_filter(plan.bound, [event.variable for event in plan.scan.components], plan.construction.predicates)
+
+
+class SequencePass:
     """One pass of sequence scan and construction over a working set."""
 
     def __init__(
-        self,
-        plan: SequencePlan,
-        program: FilterProgram | None,
-        working: WorkingSet,
-        variables: list[str],
-        metrics: Metrics,
-        block: int,
+        self, plan: SequencePlan, program: FilterProgram | None, working: WorkingSet, metrics: Metrics, block: int
     ) -> None:
         self._plan = plan
         self._program = program
         self._working = working
-        self._variables = variables
+        self._variables = [event.variable for event in plan.scan.components]
         self._metrics = metrics
         self._block = block
         self._rank = working.rank()
@@ -129,6 +80,9 @@ class _Run:
         self._placed_rank = self.ts if self._rank is working.ts else self._groups.places(self._rank)
         tied = bool((self._rank[1:] == self._rank[:-1]).any())
         self.hashes = EventHashes(self.events, self._placed_rank, plan.columns, tied=tied)
+        alone = len(self._variables) == 1
+        self.earliest = None if alone else int(working.ts[0])
+        """The time of the earliest event that a later match may have; alone, an event is a match by itself."""
 
     def _partition_codes(self) -> tuple[Array | None, int]:
         """The partition of each row as a code, and how many codes there are; None without partitioning."""
@@ -147,22 +101,39 @@ class _Run:
             for index, component in enumerate(negation.components)
         ]
 
-    def evaluator(self, sequences: Array) -> Evaluator:
-        """Evaluates expressions over the events of sequences."""
-        places = dict(zip(self._variables, sequences, strict=True))
-        return Evaluator(
-            self._plan.bound, lambda variable, name: self.events.gather(name, places[variable]), sequences.shape[1]
-        )
+    def matches(self, emit_from: int) -> Iterator[Matches]:
+        """Blocks of the matches that rows from `emit_from` on complete, before negation."""
+        for sequences in self._sequences(emit_from):
+            yield Matches.of_sequences(self._variables, self._selected(sequences))
 
-    def negated(self, sequences: Array) -> Array:
-        """The sequences without a forbidden event."""
-        for index in self._indexes:
-            if sequences.shape[1]:
-                dead = index.dead(self._plan.bound, Matches.of_sequences(self._variables, sequences))
-                sequences = sequences[:, ~dead]
+    def negated(self, index: int, matches: Matches) -> Matches:  # noqa: ARG002 - there is one branch
+        """The matches without a forbidden event."""
+        for negative in self._indexes:
+            if matches.count:
+                matches = matches.select(~negative.dead(self._plan.bound, matches))
+        return matches
+
+    def clear_ended(self) -> None:
+        """All matches are reported, overlapping ones too."""
+
+    def _selected(self, sequences: Array) -> Array:
+        """The sequences that satisfy what construction left open."""
+        if self._plan.selection is not None and sequences.shape[1]:
+            places = dict(zip(self._variables, sequences, strict=True))
+            evaluator = Evaluator(
+                self._plan.bound, lambda variable, name: self.events.gather(name, places[variable]), sequences.shape[1]
+            )
+            held = np.ones(sequences.shape[1], bool)
+            for predicate in self._plan.selection.predicates:
+                held &= evaluator.holds(predicate)
+            sequences = sequences[:, held]
+        if self._plan.window is not None:
+            within = self.ts[sequences[-1]] - self.ts[sequences[0]] < self._plan.window.window
+            sequences = sequences[:, within]
+        self._metrics.selected += sequences.shape[1]
         return sequences
 
-    def sequences(self, emit_from: int) -> Iterator[Array]:
+    def _sequences(self, emit_from: int) -> Iterator[Array]:
         """Blocks of sequences completed by rows from `emit_from` on, as places per component and sequence."""
         length = len(self._variables)
         if length > 1:

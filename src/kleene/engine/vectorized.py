@@ -3,7 +3,7 @@
 This evaluates predicates on single events during the scan, predicates left to selection and negation on blocks of candidate
 matches, and RETURN expressions. Its meaning is that of `kleene.testing.evaluate`, value by value.
 
-Cost: one Arrow kernel call per node and block.
+Cost: one Arrow kernel call, or one call of a registered function, per node and block.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from kleene.common.errors import DataError, Problem
 from kleene.engine import scalar
+from kleene.engine.registered import call_registered
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 
@@ -46,12 +47,7 @@ class Evaluator:
 
     def values(self, expression: p.Expression) -> pa.Array:
         """The expression's value for every row."""
-        value = self._evaluate(expression)
-        if isinstance(value, pa.Scalar):
-            if not value.is_valid:
-                return pa.nulls(self._count, value.type)
-            return pa.repeat(value, self._count)
-        return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
+        return full(self._evaluate(expression), self._count)
 
     def _evaluate(self, node: p.Expression) -> Column:
         try:
@@ -156,7 +152,10 @@ class Evaluator:
         return result
 
     def call(self, node: p.Call) -> Column:
-        return scalar.call(node.function, [self._evaluate(argument) for argument in node.arguments])
+        arguments = [self._evaluate(argument) for argument in node.arguments]
+        if node.registered is not None:
+            return call_registered(node.registered, [full(argument, self._count) for argument in arguments], self._count)
+        return scalar.call(node.function, arguments)
 
 
 _NODES: dict[type[p.Expression], Callable[[Evaluator, Any], Column]] = {
@@ -176,6 +175,13 @@ _NODES: dict[type[p.Expression], Callable[[Evaluator, Any], Column]] = {
     p.Or: Evaluator.disjunction,
     p.Call: Evaluator.call,
 }
+
+
+def full(value: Column, count: int) -> pa.Array:
+    """A value for each of `count` rows as one array."""
+    if isinstance(value, pa.Scalar):
+        return pa.repeat(value, count) if value.is_valid else pa.nulls(count, value.type)
+    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
 
 
 def literal_scalar(value: object) -> pa.Scalar:

@@ -7,7 +7,7 @@ events are (`kleene.runtime`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
     from kleene.engine.matcher import Matcher
     from kleene.engine.trace import Trace
+    from kleene.pattern.registered import Function
+    from kleene.pattern.bound import BoundQuery
     from kleene.plan.optimizer import Plan
+    from kleene.plan.statistics import Statistics
 
 TIES = ("error", "arrival")
 BAD_ROWS = ("error", "quarantine", "drop")
@@ -41,6 +44,7 @@ class Options:
     plan: Any = None
     output: str = "verbose"
     limits: Any = None
+    stats: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class Query:
         plan: Any = None,
         output: str = "verbose",
         limits: Any = None,
+        stats: Any = None,
     ) -> Any:
         """All matches of the query in the events.
 
@@ -102,8 +107,10 @@ class Query:
                 with `kleene.count`, `kleene.sample`, `kleene.matches` and `kleene.expand`.
             limits: Bounds on live runs and on matches per event, and what happens at them, as {"runs": ..., "matches": ...,
                 "policy": "error" | "keep_newest" | "sample"}; see `kleene.plan.limits`.
+            stats: What is known of the events, for the planner: from `statistics`, or as {"rates": {"a": 20}, "selectivities":
+                {"a.x < b.x": 0.1}}. Without it the planner looks at the events as they come.
         """
-        options = make_options(time, type, partition_by, order_by, ties, schema, bad_rows, params, plan, output, limits)
+        options = make_options(time, type, partition_by, order_by, ties, schema, bad_rows, params, plan, output, limits, stats)
         return self.run_for(events, options).matches
 
     def run(self, events: Any, **options: Any) -> Any:
@@ -117,22 +124,74 @@ class Query:
         """
         return self.run_for(events, options_of(options))
 
-    def explain(self, events: Any, **options: Any) -> Plan:
-        """The plan for events like these (their schema is all that is read); `str()` of it is the text of the plan."""
-        return self.plan_for(arrow_schema_of(events), options_of(options))
+    def explain(self, events: Any, *, analyze: bool = False, **options: Any) -> Any:
+        """The plan for events like these; `str()` of it is the text of the plan.
+
+        Only the schema of the events is read, unless `analyze` asks to run the plan and its alternatives over (the first of)
+        them, and to say what each was expected to cost and did cost.
+        """
+        given = options_of(options)
+        if analyze:
+            from kleene.interfaces.analyze import analyze as compare
+
+            return compare(self, events, given)
+        return self.plan_for(arrow_schema_of(events), given)
+
+    def statistics(self, events: Any, *, fraction: float | None = None, **options: Any) -> Statistics:
+        """How often each component finds an event and how often conditions hold, measured on events: for `stats=`.
+
+        Of a table a sample is read, of a Spark DataFrame everything once (or a random `fraction`). A stream of batches is used
+        up. `options` are those of `match`.
+
+        >>> import pyarrow as pa
+        >>> events = pa.table({"ts": [1, 2, 3, 4], "type": ["A", "A", "A", "B"]})
+        >>> query("PATTERN SEQ(A a, B b) WITHIN 4").statistics(events, time="ts", type="type").rates
+        {'a': 0.75, 'b': 0.25}
+        """
+        from kleene.plan.lazy import plan_lazy
+        from kleene.plan.options import LazyOptions
+
+        given = options_of(options)
+        if is_spark_frame(events):
+            from kleene.runtime.spark_batch import arrow_schema
+            from kleene.runtime.spark_statistics import collect_spark
+
+            plan = plan_lazy(self._bind(arrow_schema(events), given), LazyOptions())
+            return collect_spark(plan.bound, plan.scanned, plan.conditions, plan.partition, events, fraction=fraction)
+        import pyarrow as pa
+
+        from kleene.engine.observe import collect_arrow
+        from kleene.runtime.arrow import event_stream, in_stream_order
+
+        stream = event_stream(events)
+        plan = plan_lazy(self._bind(stream.schema, given), LazyOptions())
+        if isinstance(stream, pa.Table):
+            stream = in_stream_order(stream, plan.bound.schema)
+        return collect_arrow(plan.bound, plan.scanned, plan.conditions, plan.partition, stream)
 
     def plan_for(self, events: pa.Schema, options: Options) -> Plan:
         """The plan for events with an Arrow schema."""
+        from kleene.plan.optimizer import make_plan
+
+        return make_plan(
+            self._bind(events, options),
+            options.plan,
+            ties=options.ties,
+            output=options.output,
+            limits=options.limits,
+            statistics=_known_statistics(options.stats),
+        )
+
+    def _bind(self, events: pa.Schema, options: Options) -> BoundQuery:
+        """The query bound to events with an Arrow schema."""
         from kleene.common.schema import schema_of_arrow
         from kleene.pattern.bind import bind
-        from kleene.plan.optimizer import make_plan
 
         if options.bad_rows == "quarantine" and "reason" in events.names:
             message = "the events have a column 'reason', which is what bad_rows='quarantine' calls the reason of a bad row"
             raise BindingError(Problem(message, hint="rename the column"))
         schema = schema_of_arrow(events, time=options.time, type=options.type, order_by=options.order_by, types=options.schema)
-        bound = bind(self.logical, schema, params=options.params, partition_by=options.partition_by)
-        return make_plan(bound, options.plan, ties=options.ties, output=options.output, limits=options.limits)
+        return bind(self.logical, schema, params=options.params, partition_by=options.partition_by)
 
     def matcher(self, events: pa.Schema, options: Options, **tuning: Any) -> Matcher:
         """A matcher to be fed batch by batch."""
@@ -183,16 +242,26 @@ class Query:
         return run_embedded(build_matcher(plan, stream.schema, bad_rows=options.bad_rows), stream, plan.bound.schema)
 
 
-def query(source: str | LogicalQuery | Any, *, name: str | None = None) -> Query:
+def query(
+    source: str | LogicalQuery | Any,
+    *,
+    name: str | None = None,
+    functions: Mapping[str, Callable[..., Any]] | Iterable[Function] | None = None,
+) -> Query:
     """A query from text, from the builder, or from a logical query; raises on the first phase that finds fault.
+
+    `functions` are Python functions that it may call, by name: those made by `kleene.function`, or plain ones that take Arrow
+    arrays and return floats. They travel with the query.
 
     >>> print(query("pattern seq(A a, B b) where [id] within 1 hour"))
     PATTERN SEQ(A a, B b)
     WHERE [id]
     WITHIN 1 hour
     """
+    from kleene.interfaces.functions import functions_of
     from kleene.pattern.validate import validate
 
+    given = functions_of(functions)
     if isinstance(source, str):
         from kleene.language.parser import parse
 
@@ -203,8 +272,34 @@ def query(source: str | LogicalQuery | Any, *, name: str | None = None) -> Query
         logical = source.build(**({"name": name} if name else {}))
     else:
         raise BindingError(f"a query is text or comes from the builder, not {type(source).__name__}")
+    if given:
+        logical = replace(logical, functions=tuple({item.key: item for item in (*logical.functions, *given)}.values()))
     validate(logical)
     return Query(logical)
+
+
+def statistics(query: Query, events: Any, *, fraction: float | None = None, **options: Any) -> Statistics:
+    """What a planner wants to know of events for a query; see `Query.statistics`."""
+    return query.statistics(events, fraction=fraction, **options)
+
+
+def _known_statistics(given: Any) -> Any:
+    """Statistics as a user wrote them, with conditions as the language prints them."""
+    if not isinstance(given, Mapping) or not isinstance(given.get("selectivities"), Mapping):
+        return given
+    return {**given, "selectivities": {_canonical(str(text)): value for text, value in given["selectivities"].items()}}
+
+
+def _canonical(text: str) -> str:
+    from kleene.common.errors import QuerySyntaxError
+    from kleene.language.parser import parse
+    from kleene.pattern.text import expression_text
+
+    try:
+        condition = parse(f"PATTERN A a WHERE {text}").where
+    except QuerySyntaxError:
+        return text
+    return text if condition is None else expression_text(condition)
 
 
 def make_options(
@@ -219,6 +314,7 @@ def make_options(
     plan: Any = None,
     output: str = "verbose",
     limits: Any = None,
+    stats: Any = None,
 ) -> Options:
     """Checked options from what a user gave."""
     problems = []
@@ -228,7 +324,9 @@ def make_options(
     if problems:
         raise BindingError(problems)
     types = None if schema is None else {str(name): frozenset(attributes) for name, attributes in schema.items()}
-    return Options(time, type, _names(partition_by), _names(order_by), ties, types, bad_rows, params, plan, output, limits)
+    return Options(
+        time, type, _names(partition_by), _names(order_by), ties, types, bad_rows, params, plan, output, limits, stats
+    )
 
 
 def options_of(given: Mapping[str, Any]) -> Options:

@@ -10,7 +10,7 @@ everything stays lazy. Cost: that of each query alone. (One pass over a stream c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, DataError, KleeneError, Problem, nearest
 from kleene.interfaces.api import Options, Query, arrow_schema_of, is_spark_frame, options_of, query
+from kleene.interfaces.functions import functions_of
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery
+from kleene.pattern.registered import Function
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,8 +135,14 @@ class Workload:
             raise BindingError(problems)
 
 
-def workload(queries: Mapping[str, Any] | Sequence[Query]) -> Workload:
+def workload(
+    queries: Mapping[str, Any] | Sequence[Query],
+    *,
+    functions: Mapping[str, Callable[..., Any]] | Iterable[Function] | None = None,
+) -> Workload:
     """A workload of named queries: a mapping from names to queries (text, `Query`, or from the builder), or a list of `Query`.
+
+    All of them may call `functions`, see `kleene.query`; one that brings a function of its own under the same name keeps that.
 
     >>> workload([query("PATTERN SEQ(A a, B b)", name="pairs")]).queries.keys()
     dict_keys(['pairs'])
@@ -148,6 +156,7 @@ def workload(queries: Mapping[str, Any] | Sequence[Query]) -> Workload:
         raise BindingError(Problem(message, hint="write workload({'name': query, ...})"))
     if not given:
         raise BindingError(Problem("a workload needs at least one query"))
+    shared = functions_of(functions)
     found: dict[str, Query] = {}
     for name, source in given:
         if not isinstance(name, str) or not name:
@@ -156,8 +165,14 @@ def workload(queries: Mapping[str, Any] | Sequence[Query]) -> Workload:
             hint = "give them names of their own: query(text, name=...), or workload({'name': query, ...})"
             raise BindingError(Problem(f"two queries of the workload are named '{name}'", hint=hint))
         with _naming(name) if len(given) > 1 else nullcontext():
-            found[name] = query(source.logical if isinstance(source, Query) else source, name=name)
+            found[name] = _query(source, name, shared)
     return Workload(found)
+
+
+def _query(source: Any, name: str, shared: Sequence[Function]) -> Query:
+    logical = source.logical if isinstance(source, Query) else source
+    own = {item.key for item in logical.functions} if isinstance(logical, LogicalQuery) else set()
+    return query(logical, name=name, functions=[item for item in shared if item.key not in own])
 
 
 def _name_of(item: Any) -> str:
@@ -186,7 +201,7 @@ def _naming(name: str) -> Iterator[None]:
             item if f"'{name}'" in item.message else replace(item, message=f"query '{name}': {item.message}")
             for item in error.problems
         ]
-        raise type(error)(problems, error.text).with_traceback(error.__traceback__) from None
+        raise type(error)(problems, error.text).with_traceback(error.__traceback__) from error.__cause__
 
 
 # --- composite events -------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from kleene.pattern.predicates import (
     Aggregate,
     Attribute,
     Between,
+    Call,
     Comparison,
     Element,
     Equivalence,
@@ -36,6 +37,7 @@ from kleene.pattern.predicates import (
     transform,
     walk,
 )
+from kleene.pattern.registered import Function
 from kleene.pattern.validate import find_problems, type_word
 from kleene.pattern.windows import bind_window
 
@@ -72,8 +74,9 @@ class _Binder:
         self.schema = schema
         self.params = params
         self.components = {event.variable: event for event in events(query.pattern)}
+        self.functions = {function.key: function for function in query.functions}
         self.problems = find_problems(query)
-        self.checker = KindChecker(schema, self._output_kinds(), self.problems)
+        self.checker = KindChecker(schema, self._output_kinds(), self.problems, tuple(self.functions))
 
     def bind(self, partition_by: tuple[str, ...]) -> BoundQuery | None:
         if any("nested deeper" in problem.message for problem in self.problems):
@@ -93,7 +96,13 @@ class _Binder:
         if self.problems:
             return None
         return BoundQuery(
-            query=replace(self.query, where=conjunction(where), returns=returns, having=having),
+            query=replace(
+                self.query,
+                where=conjunction(where),
+                returns=returns,
+                having=having,
+                functions=self._called((*where, *(item.expression for item in returns), *([having] if having else []))),
+            ),
             schema=self.schema,
             branches=normalize(self.query.pattern),
             conjuncts=tuple(conjunct for conjunct in where if not isinstance(conjunct, Equivalence)),
@@ -101,6 +110,11 @@ class _Binder:
             window=within.time if within else None,
             count_window=within.events if within else None,
         )
+
+    def _called(self, expressions: Iterable[Expression]) -> tuple[Function, ...]:
+        """Of the functions that were given, those that expressions call."""
+        called = {node.registered for item in expressions for node in walk(item) if isinstance(node, Call)}
+        return tuple(function for function in self.functions.values() if function in called)
 
     def _report(self, message: str, span: Span | None = None, hint: str | None = None) -> None:
         self.problems.append(Problem(message, span, hint))
@@ -144,7 +158,7 @@ class _Binder:
     # Names
 
     def _resolve(self, expression: Expression, *, in_having: bool = False) -> Expression:
-        """An expression with names resolved, attributes checked, and text compared with a timestamp made one."""
+        """An expression with names and functions resolved, attributes checked, and text compared with a timestamp made one."""
 
         def rule(node: Expression) -> Expression:
             if isinstance(node, Name):
@@ -155,6 +169,8 @@ class _Binder:
                 return node
             if isinstance(node, In) and isinstance(node.items, Name):
                 return node
+            if isinstance(node, Call):
+                return replace(node, registered=self.functions[node.function]) if node.function in self.functions else node
             return self._with_timestamps(node)
 
         return transform(self._parameters_first(expression), rule)

@@ -16,7 +16,8 @@ class BoundQuery:
     """What planners and the oracle read; made by `kleene.pattern.bind.bind` only, so its invariants hold.
 
     In `conjuncts`, `equivalences` and RETURN no `Name` is left (in HAVING, names are aggregates and groups): parameters are
-    literals, bare attributes are attributes, and text compared with a timestamp is a datetime literal.
+    literals, bare attributes are attributes, text compared with a timestamp is a datetime literal, and a call of a registered
+    function has it.
     """
 
     query: LogicalQuery

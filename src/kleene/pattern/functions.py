@@ -17,7 +17,7 @@ Rule = Callable[[Sequence[Kind]], Kind | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class Builtin:
     """A scalar function: fewest and most arguments (None: any number), and the rule for kinds.
 
     Arguments after the first `varying` are constants; None if all may vary.
@@ -35,11 +35,16 @@ class Function:
         >>> FUNCTIONS["substr"].arity, FUNCTIONS["abs"].arity, FUNCTIONS["concat"].arity
         ('2 to 3 arguments', '1 argument', 'at least 1 argument')
         """
-        if self.high is None:
-            return f"at least {self.low} argument" + ("s" if self.low > 1 else "")
-        if self.low == self.high:
-            return f"{self.low} argument" + ("s" if self.low > 1 else "")
-        return f"{self.low} to {self.high} arguments"
+        return arity_text(self.low, self.high)
+
+
+def arity_text(low: int, high: int | None) -> str:
+    """A number of arguments in words; `high` is None for any number."""
+    if high is None:
+        return f"at least {low} argument" + ("s" if low > 1 else "")
+    if low == high:
+        return f"{low} argument" + ("s" if low > 1 else "")
+    return f"{low} to {high} arguments"
 
 
 def common_kind(kinds: Sequence[Kind]) -> Kind | None:
@@ -95,27 +100,27 @@ def _date_part(kinds: Sequence[Kind]) -> Kind | str:
     return Kind.INTEGER if kinds[0] in (Kind.TIMESTAMP, Kind.NULL) else "a timestamp"
 
 
-FUNCTIONS: dict[str, Function] = {
-    "abs": Function(1, 1, _number),
-    "floor": Function(1, 1, _plain_number),
-    "ceil": Function(1, 1, _plain_number),
-    "sqrt": Function(1, 1, _to_float),
-    "ln": Function(1, 1, _to_float),
-    "exp": Function(1, 1, _to_float),
-    "power": Function(2, 2, _to_float),
-    "lower": Function(1, 1, _text),
-    "upper": Function(1, 1, _text),
-    "length": Function(1, 1, _length),
-    "trim": Function(1, 1, _text),
-    "substr": Function(2, 3, _substr, varying=1),
-    "concat": Function(1, None, _text),
-    "coalesce": Function(1, None, _common),
-    "least": Function(1, None, _ordered),
-    "greatest": Function(1, None, _ordered),
-    "year": Function(1, 1, _date_part),
-    "month": Function(1, 1, _date_part),
-    "day": Function(1, 1, _date_part),
-    "hour": Function(1, 1, _date_part),
-    "minute": Function(1, 1, _date_part),
-    "second": Function(1, 1, _date_part),
+FUNCTIONS: dict[str, Builtin] = {
+    "abs": Builtin(1, 1, _number),
+    "floor": Builtin(1, 1, _plain_number),
+    "ceil": Builtin(1, 1, _plain_number),
+    "sqrt": Builtin(1, 1, _to_float),
+    "ln": Builtin(1, 1, _to_float),
+    "exp": Builtin(1, 1, _to_float),
+    "power": Builtin(2, 2, _to_float),
+    "lower": Builtin(1, 1, _text),
+    "upper": Builtin(1, 1, _text),
+    "length": Builtin(1, 1, _length),
+    "trim": Builtin(1, 1, _text),
+    "substr": Builtin(2, 3, _substr, varying=1),
+    "concat": Builtin(1, None, _text),
+    "coalesce": Builtin(1, None, _common),
+    "least": Builtin(1, None, _ordered),
+    "greatest": Builtin(1, None, _ordered),
+    "year": Builtin(1, 1, _date_part),
+    "month": Builtin(1, 1, _date_part),
+    "day": Builtin(1, 1, _date_part),
+    "hour": Builtin(1, 1, _date_part),
+    "minute": Builtin(1, 1, _date_part),
+    "second": Builtin(1, 1, _date_part),
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from kleene.common.errors import BindingError, Problem, nearest
 from kleene.common.schema import EventSchema, Kind
-from kleene.pattern.functions import FUNCTIONS, common_kind
+from kleene.pattern.functions import FUNCTIONS, Builtin, common_kind
 from kleene.pattern.naming import COUNT_OF_MATCHES
 from kleene.pattern.predicates import (
     Aggregate,
@@ -34,6 +34,7 @@ from kleene.pattern.predicates import (
     Not,
     Or,
 )
+from kleene.pattern.registered import Function
 from kleene.pattern.text import expression_text
 
 _LITERAL_KINDS: dict[type, Kind] = {
@@ -47,6 +48,7 @@ _LITERAL_KINDS: dict[type, Kind] = {
 }
 _NUMERIC = (Kind.INTEGER, Kind.FLOAT)
 _UNORDERED = (Kind.BOOLEAN, Kind.OTHER)
+_OPAQUE = "lists, structs and the like can be returned, and passed to functions of your own: functions={...}"
 
 
 def kind_of(expression: Expression, schema: EventSchema, names: Mapping[str, Kind] | None = None) -> Kind:
@@ -76,12 +78,15 @@ class KindChecker:
     schema: EventSchema
     names: Mapping[str, Kind] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    functions: Sequence[str] = ()
+    """The names of registered functions, for hints."""
 
     def condition(self, expression: Expression) -> None:
         """Checks an expression that must be true or false."""
         kind = self.kind(expression)
         if kind not in (Kind.BOOLEAN, Kind.NULL):
-            self._report(f"{_shown(expression)} is {a_kind(kind)}, not a condition", expression, "compare it with something")
+            hint = _OPAQUE if kind is Kind.OTHER else "compare it with something"
+            self._report(f"{_shown(expression)} is {a_kind(kind)}, not a condition", expression, hint)
 
     def kind(self, expression: Expression) -> Kind:
         """The kind of an expression; NULL where it does not fit."""
@@ -104,7 +109,8 @@ class KindChecker:
                 kind = self.kind(operand)
                 if kind.is_number or kind in (Kind.DURATION, Kind.NULL):
                     return kind
-                return self._report(f"{_shown(operand)} is {a_kind(kind)} and cannot be negated", expression)
+                hint = _OPAQUE if kind is Kind.OTHER else None
+                return self._report(f"{_shown(operand)} is {a_kind(kind)} and cannot be negated", expression, hint)
         self._check_truth(expression)
         return Kind.BOOLEAN
 
@@ -153,13 +159,21 @@ class KindChecker:
         name, kinds = expression.function, [self.kind(argument) for argument in expression.arguments]
         if name == COUNT_OF_MATCHES:
             return Kind.INTEGER
-        function = FUNCTIONS.get(name)
+        function = expression.registered or FUNCTIONS.get(name)
         if function is None:
-            near = nearest(name, FUNCTIONS)
-            hint = near if near and near.startswith("did you mean") else "not supported yet: registered functions"
+            near = nearest(name, [*FUNCTIONS, *self.functions])
+            hint = f"if it is a Python function of yours, give it with the query: functions={{'{name}': ...}}"
+            if near and near.startswith("did you mean"):
+                hint = f"{near} Otherwise, {hint}"
             return self._report(f"unknown function '{name}'", expression, hint)
         if len(kinds) < function.low or (function.high is not None and len(kinds) > function.high):
             return self._report(f"{name} takes {function.arity}, found {len(kinds)}", expression)
+        if isinstance(function, Function):
+            return function.returns
+        return self._builtin(expression, function, kinds)
+
+    def _builtin(self, expression: Call, function: Builtin, kinds: Sequence[Kind]) -> Kind:
+        name = expression.function
         if function.varying is not None:
             for argument in expression.arguments[function.varying :]:
                 if not isinstance(argument, Literal):
@@ -168,14 +182,15 @@ class KindChecker:
         if isinstance(result, Kind):
             return result
         found = ", ".join(kind.value for kind in kinds)
-        return self._report(f"{name} takes {result}, found {found}", expression)
+        hint = _OPAQUE if Kind.OTHER in kinds else None
+        return self._report(f"{name} takes {result}, found {found}", expression, hint)
 
     def _arithmetic(self, expression: Arithmetic) -> Kind:
         left, right = self.kind(expression.left), self.kind(expression.right)
         result = arithmetic_kind(expression.operator, left, right)
         if result is not None:
             return result
-        hint = None
+        hint = _OPAQUE if Kind.OTHER in (left, right) else None
         if Kind.STRING in (left, right) and expression.operator == "+":
             hint = "to join strings use concat(x, y)"
         elif {left, right} <= {Kind.TIMESTAMP, *_NUMERIC}:
@@ -188,7 +203,7 @@ class KindChecker:
         shown = ", ".join(f"{_shown(operand)} is {a_kind(kind)}" for operand, kind in zip(operands, kinds, strict=True))
         common = common_kind(kinds)
         if Kind.OTHER in kinds:
-            self._report(f"lists, structs and the like cannot be compared: {shown}", expression)
+            self._report(f"lists, structs and the like cannot be compared: {shown}", expression, _OPAQUE)
         elif common is None:
             place = next(i for i, kind in enumerate(kinds) if common_kind((kinds[0], kind)) is None)
             left, right = _shown(operands[0]), _shown(operands[place])

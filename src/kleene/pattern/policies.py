@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from kleene.pattern.operators import Pattern
 from kleene.pattern.predicates import Expression
+from kleene.pattern.registered import Function
 
 
 class Strategy(enum.Enum):
@@ -89,5 +90,7 @@ class LogicalQuery:
     returns: tuple[ReturnItem, ...] = ()
     into: str | None = None
     output: Output = Output.ALL
+    functions: tuple[Function, ...] = ()
+    """Functions of the user's that conditions and RETURN may call; the text only names them."""
     name: str = field(default="query", compare=False)
     text: str | None = field(default=None, compare=False, repr=False)

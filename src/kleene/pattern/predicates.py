@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kleene.common.errors import Span
+from kleene.pattern.registered import Function
 
 
 class Element(enum.Enum):
@@ -105,6 +106,8 @@ class Call(Expression):
 
     function: str
     arguments: tuple[Expression, ...]
+    registered: Function | None = field(default=None, repr=False)
+    """In a bound query, the function of that name which was given with it; None for a built-in one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,3 +62,9 @@ def is_run_column(expression: p.Expression) -> bool:
     if isinstance(expression, COMPILED) or any(isinstance(node, p.Aggregate | p.Length) for node in nodes):
         return False
     return len({(node.variable, node.element) for node in nodes if isinstance(node, p.Attribute)}) == 1
+
+
+def element_compilable(predicate: p.Expression, schema: EventSchema) -> bool:
+    """Whether a filter can decide the predicate on single events, elements of Kleene variables among them."""
+    whole = any(isinstance(node, p.Aggregate | p.Length) for node in p.walk(predicate))
+    return not whole and run_compilable(predicate, schema)

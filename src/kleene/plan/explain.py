@@ -9,6 +9,9 @@ from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Expression
 from kleene.pattern.text import expression_text, query_text
 from kleene.plan.automaton import Automaton
+from kleene.plan.estimates import choice_lines, statistics_lines
+from kleene.plan.lazy import LazyBranch, LazyCondition, LazyPlan
+from kleene.plan.lazy_states import end_text, one_of, scope_of, start_text, tree_size, unordered_alike
 from kleene.plan.nfa import BranchPlan, NfaPlan
 from kleene.plan.sequence import Negation, NegativeComponent, SequencePlan
 from kleene.plan.states import StateGraph, length_text, state_graph
@@ -21,11 +24,19 @@ ALGORITHMS = {
     "backtrack": "one run at a time, with backtracking",
 }
 
+SELECTIVE = {
+    "counts": "with the fewest candidates in scope",
+    "cost": "with the fewest candidates in scope, as far as they are expected to satisfy its conditions",
+}
+"""What a tree takes next: a component ..."""
+
+AnyPlan = SequencePlan | NfaPlan | LazyPlan
+
 Operator = tuple[str, list[str]]
 """A heading and what it decides."""
 
 
-def explain(plan: SequencePlan | NfaPlan) -> str:
+def explain(plan: AnyPlan) -> str:
     """The plan as an indented list of operators, the result on top and the events at the bottom."""
     lines = [f"plan of '{plan.bound.query.name}'", *(f"  | {line}" for line in query_text(plan.bound.query).split("\n"))]
     for operator, details in operators(plan):
@@ -34,9 +45,11 @@ def explain(plan: SequencePlan | NfaPlan) -> str:
     return "\n".join(lines)
 
 
-def operators(plan: SequencePlan | NfaPlan) -> list[Operator]:
+def operators(plan: AnyPlan) -> list[Operator]:
     """The operators from the top down."""
-    return _sequence_operators(plan) if isinstance(plan, SequencePlan) else _nfa_operators(plan)
+    if isinstance(plan, SequencePlan):
+        return _sequence_operators(plan)
+    return _lazy_operators(plan) if isinstance(plan, LazyPlan) else _nfa_operators(plan)
 
 
 # --- sequence plans ---------------------------------------------------------------------------------------------------
@@ -90,13 +103,7 @@ def _scan(plan: SequencePlan) -> list[str]:
 
 def _nfa_operators(plan: NfaPlan) -> list[Operator]:
     found = [("TF  transformation", [*_transformation(plan, plan.positives), *_compressed(plan)])]
-    if plan.bound.query.output is Output.NON_OVERLAP:
-        found.append(("NO  non-overlap", _non_overlap(plan)))
-    for number, branch in enumerate(plan.branches, 1):
-        if branch.negation is not None:
-            positives = plan.bound.branches[number - 1].positives
-            details = _negation(plan, branch.negation, positives, plan.partition)
-            found.append((f"NG  negation ({_method(branch.negation)}){_of_branch(plan, number)}", details))
+    found += _after_matching(plan)
     graphs = [state_graph(plan.bound, branch) for branch in plan.bound.branches]
     for number, (branch, graph) in enumerate(zip(plan.branches, graphs, strict=True), 1):
         found.append((f"NFA automaton{_of_branch(plan, number)}", _automaton(plan, branch, graph)))
@@ -105,7 +112,21 @@ def _nfa_operators(plan: NfaPlan) -> list[Operator]:
     return found
 
 
-def _of_branch(plan: NfaPlan, number: int) -> str:
+def _after_matching(plan: NfaPlan | LazyPlan) -> list[Operator]:
+    """What is decided on the matches of the positive components."""
+    found: list[Operator] = []
+    if plan.bound.query.output is Output.NON_OVERLAP:
+        found.append(("NO  non-overlap", _non_overlap(plan)))
+    branches: Sequence[BranchPlan | LazyBranch] = plan.branches
+    for number, branch in enumerate(branches, 1):
+        if branch.negation is not None:
+            positives = plan.bound.branches[number - 1].positives
+            details = _negation(plan, branch.negation, positives, plan.partition)
+            found.append((f"NG  negation ({_method(branch.negation)}){_of_branch(plan, number)}", details))
+    return found
+
+
+def _of_branch(plan: NfaPlan | LazyPlan, number: int) -> str:
     return f" of alternative {number}" if len(plan.branches) > 1 else ""
 
 
@@ -113,10 +134,11 @@ def _compressed(plan: NfaPlan) -> list[str]:
     return ["compressed: the shared match buffer as data, a row per partition and block"] if plan.output == "compressed" else []
 
 
-def _non_overlap(plan: NfaPlan) -> list[str]:
+def _non_overlap(plan: NfaPlan | LazyPlan) -> list[str]:
     whole = plan.bound.query.strategy is Strategy.STRICT_CONTIGUITY or not (plan.partition or plan.tests)
     where = "of the stream" if whole else "of a partition"
-    pruned = plan.options.algorithm != "backtrack" and len(plan.branches) == 1 and plan.branches[0].negation is None
+    pruned = isinstance(plan, NfaPlan) and plan.options.algorithm != "backtrack"
+    pruned = pruned and len(plan.branches) == 1 and plan.branches[0].negation is None
     how = "a match ends all other runs" if pruned else "chosen among the matches"
     return [f"a match {where} starts after the one before has ended", how]
 
@@ -163,7 +185,7 @@ def _looks_back(automaton: Automaton) -> str:
     raise AssertionError("a branch that could merge its runs")
 
 
-def _rows(plan: NfaPlan) -> list[str]:
+def _rows(plan: NfaPlan | LazyPlan) -> list[str]:
     lines = []
     if not plan.all_rows:
         lines.append("rows: relevant ones only")
@@ -179,10 +201,97 @@ def _rows(plan: NfaPlan) -> list[str]:
     return lines
 
 
-# --- what both have ---------------------------------------------------------------------------------------------------
+# --- lazy plans -------------------------------------------------------------------------------------------------------
 
 
-def _transformation(plan: SequencePlan | NfaPlan, positives: Sequence[Event]) -> list[str]:
+def _lazy_operators(plan: LazyPlan) -> list[Operator]:
+    found = [("TF  transformation", _transformation(plan, plan.positives)), *_after_matching(plan)]
+    for number, branch in enumerate(plan.branches, 1):
+        found.append((f"BN  binding ({_mechanism(plan)}){_of_branch(plan, number)}", _binding(plan, branch)))
+    if plan.statistics is not None:
+        for number, branch in enumerate(plan.branches, 1):
+            found.append((f"CH  choice{_of_branch(plan, number)}", choice_lines(plan, branch, plan.statistics)))
+        found.append(("ST  statistics", statistics_lines(plan.bound, plan.statistics)))
+    found.append(("SS  scan", _lazy_scan(plan)))
+    found.append(("EV  events", [_columns(plan), *_rows(plan), _distribution(plan)]))
+    return found
+
+
+def _mechanism(plan: LazyPlan) -> str:
+    if plan.sequence is not None:
+        return "chain, or active instance stacks if they cost less"
+    return {"eager": "eager: in order of appearance", "tree": "tree"}.get(plan.options.evaluation, "chain")
+
+
+def _binding(plan: LazyPlan, branch: LazyBranch) -> list[str]:
+    lines = [f"window: {_window(plan)}"] if plan.bound.window is not None or plan.bound.count_window is not None else []
+    if plan.tests:
+        lines.append(f"all agree on {_names(plan.tests)}")
+    order = plan.order_of(branch)
+    if order is not None:
+        return [*lines, *(_step(branch, order[:position], component) for position, component in enumerate(order))]
+    lines += _choosing(plan, branch)
+    return [*lines, *(f"condition: {_condition(item)}" for item in branch.conditions)]
+
+
+def _window(plan: LazyPlan) -> str:
+    bound = plan.bound
+    return length_text(bound) if bound.count_window is None else f"{bound.count_window:,} events"
+
+
+def _step(branch: LazyBranch, have: tuple[int, ...], component: int) -> str:
+    """What happens when a component is bound after others."""
+    events = branch.components
+    variable = events[component].variable
+    known = {events[index].variable for index in have}
+    asked = [
+        _condition(item)
+        for item in branch.conditions
+        if variable in (read := item.condition.variables)
+        and read <= known | {variable}
+        and not (item.via and item.via <= known)
+    ]
+    asked += [f"distinct from {events[index].variable}" for index in unordered_alike(events, branch.precedes, have, component)]
+    scope = scope_of(events, branch.precedes, have, component)
+    where = f" where {' AND '.join(asked)}" if asked else ""
+    return f"take {variable}{'[]' if events[component].is_kleene else ''} in {scope}{where}"
+
+
+def _condition(item: LazyCondition) -> str:
+    if item.via:
+        return f"{item.text} (implied through {', '.join(sorted(item.via))})"
+    return item.text if item.compiled else f"{item.text} (not compiled)"
+
+
+def _choosing(plan: LazyPlan, branch: LazyBranch) -> list[str]:
+    """Where the order comes from."""
+    options = plan.options
+    source = "the rates and selectivities of the events" if plan.statistics is None else "the statistics"
+    again = ", and again when they change" if options.adaptive else ""
+    chosen = f"chosen while running, from {source}{again}"
+    if options.evaluation == "tree":
+        return [
+            f"first: {chosen}",
+            f"next, for every partial match: the component {SELECTIVE[options.selectivity]}",
+            f"states: {tree_size(branch.components):,}",
+        ]
+    return [f"order: {chosen} (planner: {options.planner})"]
+
+
+def _lazy_scan(plan: LazyPlan) -> list[str]:
+    lines = []
+    for event, predicates in plan.scanned:
+        shown = f"!({_event(event)})" if event.negated else _event(event) + ("[]" if event.is_kleene else "")
+        lines.append(shown + _where(predicates))
+    if plan.partition:
+        lines.append(f"partitioned by {_names(plan.partition)}")
+    return lines
+
+
+# --- what all have ----------------------------------------------------------------------------------------------------
+
+
+def _transformation(plan: AnyPlan, positives: Sequence[Event]) -> list[str]:
     if plan.transformation.columns:
         return [f"{alias} = {expression_text(item)}" for alias, item in plan.transformation.columns]
     names = (event.variable + ("[]" if event.is_kleene else "") for event in positives)
@@ -193,9 +302,7 @@ def _method(negation: Negation) -> str:
     return "time-partitioned index" if negation.method == "time_index" else "scan of all negative events"
 
 
-def _negation(
-    plan: SequencePlan | NfaPlan, negation: Negation, positives: Sequence[Event], partition: tuple[str, ...]
-) -> list[str]:
+def _negation(plan: AnyPlan, negation: Negation, positives: Sequence[Event], partition: tuple[str, ...]) -> list[str]:
     lines = []
     for component in negation.components:
         lines.append(f"no {_event(component.event)} in {_interval(plan, component, positives)}")
@@ -207,25 +314,15 @@ def _negation(
     return lines
 
 
-def _interval(plan: SequencePlan | NfaPlan, component: NegativeComponent, positives: Sequence[Event]) -> str:
+def _interval(plan: AnyPlan, component: NegativeComponent, positives: Sequence[Event]) -> str:
     time = plan.bound.schema.time
-    if component.after is None:
-        low = f"{_end(positives[-1])}.{time} - {length_text(plan.bound)}"
-    else:
-        low = _end(positives[component.after])
-    if component.before is None:
-        high = f"{_start(positives[0])}.{time} + {length_text(plan.bound)}"
-    else:
-        high = _start(positives[component.before])
+    ends = [end_text(positives[index]) for index in component.after]
+    starts = [start_text(positives[index]) for index in component.before]
+    ordered = all(branch.is_sequence for branch in plan.bound.branches)
+    first, last = (start_text(positives[0]), end_text(positives[-1])) if ordered else ("first", "last")
+    low = one_of("max", ends) if ends else f"{last}.{time} - {length_text(plan.bound)}"
+    high = one_of("min", starts) if starts else f"{first}.{time} + {length_text(plan.bound)}"
     return f"({low}, {high})"
-
-
-def _start(event: Event) -> str:
-    return f"{event.variable}[1]" if event.is_kleene else event.variable
-
-
-def _end(event: Event) -> str:
-    return f"{event.variable}[{event.variable}.LEN]" if event.is_kleene else event.variable
 
 
 def _where(predicates: tuple[Expression, ...]) -> str:
@@ -241,11 +338,11 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(names)
 
 
-def _columns(plan: SequencePlan | NfaPlan) -> str:
+def _columns(plan: AnyPlan) -> str:
     return f"columns: {', '.join(plan.columns)}"
 
 
-def _distribution(plan: SequencePlan | NfaPlan) -> str:
+def _distribution(plan: AnyPlan) -> str:
     if plan.keys:
         return f"distribution: by {_names(plan.keys)}"
     if plan.bound.query.strategy is Strategy.STRICT_CONTIGUITY:

@@ -92,11 +92,15 @@ def plan_nfa(
     bound: BoundQuery, options: NfaOptions, *, ties: str = "error", output: str = "verbose", limits: Limits | None = None
 ) -> NfaPlan:
     """The SASE+ plan of a bound query."""
-    _require_supported(bound, output)
+    if any(not branch.is_sequence for branch in bound.branches):
+        hint = "leave the plan open: AND is evaluated lazily, with every match enumerated"
+        message = "an automaton takes events in the order of the stream: it does not evaluate AND"
+        raise PlanningError(Problem(message, bound.query.pattern.span, hint), bound.query.text)
+    require_supported(bound, output)
     strategy = bound.query.strategy
     contiguous = strategy in (Strategy.PARTITION_CONTIGUITY, Strategy.STRICT_CONTIGUITY)
     all_rows = contiguous or bound.count_window is not None
-    partition = _partition(bound, all_rows)
+    partition = partition_attributes(bound, all_rows)
     decided = frozenset(
         conjunct for conjunct in bound.conjuncts if (found := equality_of(conjunct)) is not None and found[0] in partition
     )
@@ -124,7 +128,8 @@ def plan_nfa(
     return plan
 
 
-def _require_supported(bound: BoundQuery, output: str) -> None:
+def require_supported(bound: BoundQuery, output: str) -> None:
+    """Refuses, with reasons, what is not evaluated yet."""
     query = bound.query
     missing: list[Problem] = []
 
@@ -145,7 +150,7 @@ def _require_supported(bound: BoundQuery, output: str) -> None:
         raise PlanningError(missing, query.text)
 
 
-def _partition(bound: BoundQuery, all_rows: bool) -> tuple[str, ...]:
+def partition_attributes(bound: BoundQuery, all_rows: bool) -> tuple[str, ...]:
     """The attributes that divide the events. Strict contiguity sees the whole stream; so does a partition that events of a type
     without its attribute belong to, whatever their values are.
     """
@@ -174,6 +179,13 @@ def _branch(
     ]
     if problems:
         raise PlanningError(problems, bound.query.text)
+    looks_back = any(set(item.quantified) - {own} or _own(item, own, edge) for own, edge, item in _sites(automaton))
+    merges = options.algorithm == "merging" and not looks_back
+    return BranchPlan(automaton, plan_negation(bound, branch, partition), merges)
+
+
+def plan_negation(bound: BoundQuery, branch: Branch, partition: tuple[str, ...]) -> Negation | None:
+    """The negative components of a branch with what decides them."""
     present = {event.variable for event in branch.positives}
     components = []
     for item in branch.negatives:
@@ -184,9 +196,7 @@ def _branch(
         between = [conjunct for conjunct in reading if variables(conjunct) != {own}]
         simple += fixed_values(bound, (item.event,))
         components.append(negative_component(bound, branch, item, simple, between, partition, in_scan=True))
-    negation = Negation(tuple(components), "time_index", bound.window) if components else None
-    looks_back = any(set(item.quantified) - {own} or _own(item, own, edge) for own, edge, item in _sites(automaton))
-    return BranchPlan(automaton, negation, merges=options.algorithm == "merging" and not looks_back)
+    return Negation(tuple(components), "time_index", bound.window) if components else None
 
 
 def _sites(automaton: Automaton) -> list[tuple[str, str, Any]]:

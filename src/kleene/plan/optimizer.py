@@ -1,7 +1,7 @@
 """From a bound query to a plan: which mechanism answers it.
 
-The sequence plan keeps nothing but recent events and is the best for plain sequences under skip_till_any_match; everything
-else is answered by automata.
+Under skip_till_any_match events may be bound in any order: a lazy plan finds the best one while it runs, and for plain sequences
+may also choose active instance stacks. Kleene closure in sequence and the other strategies are answered by automata.
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ from typing import Any
 
 from kleene.common.errors import PlanningError, Problem
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.policies import Output, Strategy
+from kleene.pattern.predicates import variables
+from kleene.plan.compilable import run_compilable
+from kleene.plan.keys import positive_components
 from kleene.plan.limits import Limits, limits_of
+from kleene.plan.lazy import LazyPlan, plan_lazy
 from kleene.plan.nfa import NfaPlan, plan_nfa
-from kleene.plan.options import NfaOptions, PlanOptions, SequenceOptions, plan_options
-from kleene.plan.sequence import SequencePlan, is_plain_sequence, plan_sequence
+from kleene.plan.options import LazyOptions, NfaOptions, PlanOptions, plan_options
+from kleene.plan.sequence import SequencePlan, plan_sequence
+from kleene.plan.statistics import Statistics
 
-Plan = SequencePlan | NfaPlan
+Plan = SequencePlan | NfaPlan | LazyPlan
 
 
 def make_plan(
@@ -26,14 +32,33 @@ def make_plan(
     ties: str = "error",
     output: str = "verbose",
     limits: Limits | Mapping[str, Any] | None = None,
+    statistics: Statistics | Mapping[str, Any] | None = None,
 ) -> Plan:
-    """The plan of a query; `plan` forces choices (see `kleene.plan.options`)."""
+    """The plan of a query; `plan` forces choices (see `kleene.plan.options`), `statistics` is what is known of the events."""
     options, bounds = plan_options(plan), limits_of(limits)
     if options is None:
-        options = SequenceOptions() if is_plain_sequence(bound) and output == "verbose" else NfaOptions()
+        options = LazyOptions() if output == "verbose" and _best_lazily(bound, limits) else NfaOptions()
     if isinstance(options, NfaOptions):
         return plan_nfa(bound, options, ties=ties, output=output, limits=bounds)
     if output != "verbose":
-        message = f"a sequence plan has no match buffer to give as {output} output"
+        message = f"only automata have a match buffer to give as {output} output"
         raise PlanningError(Problem(message, hint="leave the plan open, or choose plan={'mechanism': 'nfa'}"))
+    if isinstance(options, LazyOptions):
+        return plan_lazy(bound, options, ties=ties, statistics=statistics)
     return plan_sequence(bound, options)
+
+
+def _best_lazily(bound: BoundQuery, limits: Any) -> bool:
+    """Whether a lazy plan is the one to choose: for AND, and for functions of several events, there is no other; an automaton
+    shares what Kleene components have in common, lets go of overlapping runs, and keeps to limits.
+    """
+    if bound.query.strategy is not Strategy.SKIP_TILL_ANY_MATCH:
+        return False
+    if any(not branch.is_sequence for branch in bound.branches):
+        return True
+    positive = {event.variable for event in positive_components(bound)}
+    between = [conjunct for conjunct in bound.conjuncts if variables(conjunct) <= positive]
+    if not all(run_compilable(conjunct, bound.schema) for conjunct in between):
+        return True
+    kleene = any(event.is_kleene for event in bound.components)
+    return not kleene and bound.query.output is Output.ALL and limits is None

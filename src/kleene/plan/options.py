@@ -82,9 +82,46 @@ class NfaOptions:
 
 NFA_CHOICES: dict[str, tuple[Any, ...]] = {"algorithm": ("merging", "basic", "backtrack")}
 
-MECHANISMS = ("sequence", "nfa")
 
-PlanOptions = SequenceOptions | NfaOptions
+@dataclass(frozen=True, slots=True)
+class LazyOptions:
+    """How a plan under skip_till_any_match binds events; the default is to choose by cost, and again when the events change.
+
+    >>> LazyOptions().evaluation
+    'auto'
+    """
+
+    evaluation: str = "auto"
+    """`auto`; `eager` (components as written, lazy paper section 3), `chain` (a given order, section 5) or `tree` (the order is
+    found anew for every partial match, section 6).
+    """
+    order: tuple[str, ...] | None = None
+    """The variables in the order in which a chain binds them; None to let `planner` find it."""
+    planner: str = "dynamic"
+    """How an order is found: `written`, `rate` (rare events first), `greedy`, `dynamic` (the cheapest, by dynamic programming)
+    or `iterative` (improvement from random orders).
+    """
+    selectivity: str = "cost"
+    """What a tree takes next: the component with the fewest candidates (`counts`, as the paper has it), or with the fewest that
+    are expected to satisfy its conditions (`cost`).
+    """
+    adaptive: bool = True
+    """Whether the plan is made anew when rates or selectivities have changed."""
+
+
+LAZY_CHOICES: dict[str, tuple[Any, ...]] = {
+    "order": (),
+    "planner": ("dynamic", "greedy", "rate", "written", "iterative"),
+    "selectivity": ("cost", "counts"),
+    "adaptive": (True, False),
+}
+
+EVALUATIONS = ("lazy", "eager", "chain", "tree")
+"""The mechanisms that lazy plans have; `lazy` leaves the choice open."""
+
+MECHANISMS = ("sequence", "nfa", *EVALUATIONS)
+
+PlanOptions = SequenceOptions | NfaOptions | LazyOptions
 
 
 def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOptions | None:
@@ -96,25 +133,29 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
     'pais'
     >>> plan_options({"algorithm": "basic"})
     NfaOptions(algorithm='basic')
+    >>> plan_options({"mechanism": "chain", "order": ["c", "a", "b"]}).order
+    ('c', 'a', 'b')
     """
-    if choice is None or isinstance(choice, SequenceOptions | NfaOptions):
+    if choice is None or isinstance(choice, SequenceOptions | NfaOptions | LazyOptions):
         return choice
     given: dict[str, Any] = {"preset": choice} if isinstance(choice, str) else dict(choice)
     if given == {"preset": "optimized"} or not given:
         return None
-    mechanism = given.pop("mechanism", "nfa" if given.keys() & NFA_CHOICES.keys() else "sequence")
+    mechanism = given.pop("mechanism", _mechanism_of(given))
     problems: list[Problem] = []
     if mechanism not in MECHANISMS:
         problems.append(Problem(f"unknown mechanism '{mechanism}'", hint=nearest(str(mechanism), MECHANISMS)))
-    choices = NFA_CHOICES if mechanism == "nfa" else CHOICES
+    choices = _choices_of(mechanism)
     preset = given.pop("preset", "optimized")
-    if preset not in PRESETS or (mechanism == "nfa" and preset != "optimized"):
+    if preset not in PRESETS or (choices is not CHOICES and preset != "optimized"):
         problems.append(Problem(f"unknown plan '{preset}'", hint=nearest(str(preset), PRESETS)))
     for name, value in given.items():
         if name not in choices:
-            other = CHOICES if mechanism == "nfa" else NFA_CHOICES
-            hint = f"it belongs to another mechanism than '{mechanism}'" if name in other else nearest(name, choices)
+            known = name in CHOICES or name in NFA_CHOICES or name in LAZY_CHOICES
+            hint = f"it belongs to another mechanism than '{mechanism}'" if known else nearest(name, choices)
             problems.append(Problem(f"unknown plan option '{name}'", hint=hint))
+        elif name == "order":
+            problems.extend(_order_problems(value, mechanism))
         elif value not in choices[name]:
             allowed = ", ".join(repr(item) for item in choices[name])
             problems.append(Problem(f"plan option '{name}' cannot be {value!r}", hint=f"choose one of {allowed}"))
@@ -122,4 +163,31 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
         raise PlanningError(problems)
     if mechanism == "nfa":
         return NfaOptions(**given)
-    return SequenceOptions(**{**PRESETS[preset], **given})
+    if mechanism == "sequence":
+        return SequenceOptions(**{**PRESETS[preset], **given})
+    if given.get("order") is not None:
+        given["order"] = tuple(given["order"])
+        mechanism = "chain"
+    return LazyOptions("auto" if mechanism == "lazy" else mechanism, **given)
+
+
+def _mechanism_of(given: Mapping[str, Any]) -> str:
+    """The mechanism that the choices belong to."""
+    if given.keys() & NFA_CHOICES.keys():
+        return "nfa"
+    return "lazy" if given.keys() & LAZY_CHOICES.keys() else "sequence"
+
+
+def _choices_of(mechanism: str) -> Mapping[str, tuple[Any, ...]]:
+    if mechanism == "nfa":
+        return NFA_CHOICES
+    return LAZY_CHOICES if mechanism in EVALUATIONS else CHOICES
+
+
+def _order_problems(value: Any, mechanism: str) -> list[Problem]:
+    hint = "name the pattern's variables: order=['c', 'a', 'b']"
+    if mechanism in ("eager", "tree"):
+        return [Problem(f"plan option 'order' does not go with '{mechanism}'", hint="choose the mechanism 'chain'")]
+    if value is None or (isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)):
+        return []
+    return [Problem(f"plan option 'order' cannot be {value!r}", hint=hint)]

@@ -76,12 +76,13 @@ class WindowCheck:
 class NegativeComponent:
     """One negative component: its interval and its predicates.
 
-    `after` and `before` are the neighbouring positive components (None at a negated start or end).
+    `after` and `before` are the neighbouring positive components: the interval begins after all of the former and ends before
+    all of the latter. None at a negated start or end; neither under AND, where the interval is the match's window.
     """
 
     event: Event
-    after: int | None
-    before: int | None
+    after: tuple[int, ...]
+    before: tuple[int, ...]
     scan_predicates: tuple[Expression, ...]
     predicates: tuple[Expression, ...]
     keyed: bool
@@ -99,7 +100,7 @@ class Negation:
     @property
     def postponed(self) -> bool:
         """Whether matches wait for their window to pass (a negated end)."""
-        return any(component.before is None for component in self.components)
+        return any(not component.before for component in self.components)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,11 @@ class SequencePlan:
         )
 
     @property
+    def branches(self) -> tuple[SequencePlan, ...]:
+        """There is one alternative, the plan itself."""
+        return (self,)
+
+    @property
     def all_rows(self) -> bool:
         """Whether events that no component can bind matter: the runtime stack has a cell for every event."""
         return self.construction.algorithm == "runtime_stack"
@@ -172,7 +178,7 @@ def plan_sequence(bound: BoundQuery, options: SequenceOptions) -> SequencePlan:
     tested = rest if options.equivalence == "construction" and not multi else ()
     in_selection: list[Expression] = [] if tested else _agreements(positives, rest)
     in_construction: list[list[Expression]] = [[] for _ in positives]
-    for conjunct in (*between, *_partial_agreements(bound, positives, keys)):
+    for conjunct in (*between, *partial_agreements(bound, positives, keys)):
         level = _level(positives, conjunct)
         if options.predicates == "construction" and level is not None and compilable(conjunct, bound.schema):
             in_construction[level].append(conjunct)
@@ -223,8 +229,6 @@ def is_plain_sequence(bound: BoundQuery) -> bool:
 
 def refuse_unsupported(bound: BoundQuery, missing: list[Problem]) -> None:
     """Notes what no mechanism evaluates yet."""
-    if any(not branch.is_sequence for branch in bound.branches):
-        missing.append(Problem("not supported yet: AND", bound.query.pattern.span))
     if bound.query.aggregates:
         missing.append(Problem("not supported yet: aggregation over matches (AGG)"))
 
@@ -245,6 +249,7 @@ def _supported(bound: BoundQuery) -> Branch:
         note(event.quantifier is not None and not event.is_kleene, f"optional components ('{event.variable}')", event.span)
     optional = any(event.quantifier is not None for event in bound.components)
     note(len(bound.branches) > 1 and not optional, "OR", query.pattern.span)
+    note(any(not branch.is_sequence for branch in bound.branches), "AND", query.pattern.span)
     note(bound.count_window is not None, "windows in events (WITHIN n EVENTS)")
     note(query.output is not Output.ALL, f"the output format {query.output.value}")
     refuse_unsupported(bound, missing)
@@ -301,7 +306,7 @@ def _agreements(positives: tuple[Event, ...], attributes: Iterable[str]) -> list
     ]
 
 
-def _partial_agreements(bound: BoundQuery, positives: tuple[Event, ...], partition: tuple[str, ...]) -> list[Expression]:
+def partial_agreements(bound: BoundQuery, positives: tuple[Event, ...], partition: tuple[str, ...]) -> list[Expression]:
     """Tests on attributes that some positive components lack: those that have one agree pairwise."""
     found: list[Expression] = []
     for test in bound.equivalences:
@@ -345,8 +350,8 @@ def negative_component(
     predicates += _negative_agreements(bound, branch.positives, event, decided)
     return NegativeComponent(
         event,
-        max(item.after) if item.after else None,
-        min(item.before) if item.before else None,
+        tuple(sorted(one for one in item.after if not any((one, other) in branch.order for other in item.after))),
+        tuple(sorted(one for one in item.before if not any((other, one) in branch.order for other in item.before))),
         tuple(own) if in_scan else (),
         tuple(predicates),
         keyed,

@@ -11,6 +11,7 @@ see differently (NaN, collations, time zones) is not pushed.
 
 from __future__ import annotations
 
+import copyreg
 import os
 import sys
 import warnings
@@ -41,16 +42,21 @@ from kleene.common.errors import PlanningError
 from kleene.common.schema import EventSchema
 from kleene.engine.build import build_matcher
 from kleene.pattern import predicates as p
+from kleene.pattern.registered import Function
 from kleene.plan.keys import key_attributes
+from kleene.plan.lazy import LazyPlan
 from kleene.plan.nfa import NfaPlan
 from kleene.plan.optimizer import Plan
 from kleene.runtime.arrow import dropped_at_limits, match_batches
+from kleene.runtime.spark_functions import pickled
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 FLOATS = (FloatType, DoubleType)
+
+copyreg.pickle(Function, pickled)  # they travel inside plans
 
 ARRIVAL = "__kleene_arrival"
 """The order of rows in the DataFrame as it was given, where `ties="arrival"` asks for it."""
@@ -74,6 +80,8 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
     """The lazy matches of a plan over a DataFrame."""
     if frame.isStreaming:
         raise PlanningError("not supported yet: streaming DataFrames")
+    for function in plan.bound.query.functions:
+        pickled(function)  # raises here what Spark would report as an error of its own
     schema = plan.bound.schema
     events = frame.select(*(_quoted(name) for name in plan.columns))
     condition = relevant_rows(plan, events)
@@ -82,7 +90,7 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
     types = type_codes(plan, frame)
     if types is not None:
         events = _with_type_codes(plan, events, types)
-    arrival = (ARRIVAL,) if isinstance(plan, NfaPlan) and plan.total_order and plan.ties == "arrival" else ()
+    arrival = (ARRIVAL,) if isinstance(plan, NfaPlan | LazyPlan) and plan.total_order and plan.ties == "arrival" else ()
     if arrival:
         events = events.withColumn(ARRIVAL, monotonically_increasing_id())
     events = events.repartition(*(events[_quoted(name)] for name in plan.keys)) if plan.keys else events.repartition(1)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.kinds import kind_of
 from kleene.pattern.predicates import (
     Aggregate,
     AggregateFunction,
@@ -215,11 +216,19 @@ def value(expression: Expression, frame: Frame) -> Value:
             return functions.like(value(operand, frame), value(pattern, frame))
         case IsNull(operand):
             return value(operand, frame) is None
-        case Call(function, arguments):
-            return functions.call(function, [value(argument, frame) for argument in arguments])
+        case Call():
+            return _call_value(expression, frame)
         case And() | Or() | Not():
             return truth(expression, frame)
     raise AssertionError(f"no meaning for {expression!r} in a bound query")
+
+
+def _call_value(node: Call, frame: Frame) -> Value:
+    arguments = [value(argument, frame) for argument in node.arguments]
+    if node.registered is None:
+        return functions.call(node.function, arguments)
+    kinds = [kind_of(argument, frame.bound.schema) for argument in node.arguments]
+    return functions.call_registered(node.registered, arguments, kinds)
 
 
 def _attribute_value(node: Attribute, frame: Frame) -> Value:

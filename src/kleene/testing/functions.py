@@ -1,4 +1,4 @@
-"""Scalar operations of the language on plain Python values: arithmetic, comparison, LIKE and the built-in functions.
+"""Scalar operations of the language on plain Python values: arithmetic, comparison, LIKE and functions.
 
 Every operation is NULL (None) when an operand is NULL, except `coalesce`. Integers are 64-bit: a result beyond that is a
 DataError, never a silent wrap. Timestamps are naive UTC datetimes here (`plain` makes them so).
@@ -14,7 +14,12 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from kleene.common.errors import DataError
+from kleene.common.schema import Kind
+from kleene.pattern.registered import Function
 
 Value = Any
 """None, bool, int, float, str, naive UTC datetime, timedelta, or an opaque value that is only carried."""
@@ -216,6 +221,27 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "minute": lambda t: t.minute,
     "second": lambda t: t.second,
 }
+
+
+_ARROW = {
+    Kind.INTEGER: pa.int64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.STRING: pa.string(),
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.TIMESTAMP: pa.timestamp("us", "UTC"),
+    Kind.DURATION: pa.duration("us"),
+}
+
+
+def call_registered(function: Function, arguments: Sequence[Value], kinds: Sequence[Kind]) -> Value:
+    """A function of the user's, called on arrays of one row; lists and the like have the type that Arrow finds for them."""
+    rows = [pa.array([value], _ARROW.get(kind)) for value, kind in zip(arguments, kinds, strict=True)]
+    try:
+        result = function(*rows)
+    except Exception as error:
+        raise DataError(f"the function '{function.name}' failed: {type(error).__name__}: {error}") from error
+    (value,) = pa.array(result).to_pylist() if isinstance(result, np.ndarray) else result.to_pylist()
+    return float(value) if function.returns is Kind.FLOAT and value is not None else value
 
 
 def call(name: str, arguments: Sequence[Value]) -> Value:

@@ -1,4 +1,4 @@
-"""Seeded random queries of the SASE fragment, of SASE+ and of the full language, as LogicalQuery values.
+"""Seeded random queries of the SASE fragment, of SASE+, under skip_till_any_match and of the full language, as LogicalQuery.
 
 Plain `random.Random` and no text: cheap enough (some tens of microseconds) for tens of thousands of queries a minute.
 Constants and predicates are drawn so that a good share of queries has matches on the streams of `strategies`. Literals are
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from random import Random
 
+from kleene.common.errors import BindingError
 from kleene.pattern.normalize import normalize
 from kleene.pattern.operators import KLEENE_PLUS, OPTIONAL, Conjunction, Disjunction, Event, Pattern, Quantifier
 from kleene.pattern.operators import Sequence as Seq
@@ -21,6 +23,7 @@ from kleene.pattern.predicates import (
     Arithmetic,
     Attribute,
     Between,
+    Call,
     Comparison,
     Element,
     Equivalence,
@@ -391,6 +394,157 @@ def saseplus_query(rng: Random, types: Types, integer_time: bool) -> LogicalQuer
         within=within,
         returns=_saseplus_returns(rng, positives, types) if chance(rng, 0.2) else (),
         output=Output.NON_OVERLAP if chance(rng, 0.15) else Output.ALL,
+    )
+
+
+# --- skip_till_any_match ----------------------------------------------------------------------------------------------
+
+OPERATIONS: tuple[type[Seq | Conjunction | Disjunction], ...] = (*(Seq,) * 5, *(Conjunction,) * 4, Disjunction)
+
+
+def _any_positives(rng: Random) -> list[Event]:
+    """One to four components of few types, so that several may bind the same event; some repeated, some optional."""
+    count = rng.choice((1, 2, 2, 3, 3, 3, 3, 4))
+    pool = rng.sample(POSITIVE_TYPES, rng.choice((1, 2, 2, 3, 3)))
+    repeated = rng.sample(range(count), min(count, rng.choice((0, 0, 0, 0, 1, 1, 2))))
+    positives = []
+    for i in range(count):
+        types = (rng.choice(pool),)
+        other = rng.choice("ABCDE")
+        if other not in types and chance(rng, 0.12):
+            types = (*types, other)
+        quantifier = rng.choice(QUANTIFIERS) if i in repeated else None
+        if count > 1 and chance(rng, 0.07):
+            quantifier = OPTIONAL if quantifier is None else Quantifier(0, quantifier.high)
+        positives.append(Event(types, "abcd"[i], quantifier))
+    return positives
+
+
+def _nested(rng: Random, parts: Sequence[Event], depth: int) -> Pattern:
+    """The components under SEQ, AND and OR, at most `depth` deep."""
+    if len(parts) == 1:
+        return parts[0]
+    cuts = list(range(1, len(parts)))
+    if depth > 1 and len(parts) > 2 and chance(rng, 0.6):
+        cuts = sorted(rng.sample(cuts, rng.randrange(1, len(cuts))))
+    groups = [parts[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(parts)], strict=True)]
+    return rng.choice(OPERATIONS)(tuple(_nested(rng, group, depth - 1) for group in groups))
+
+
+def _forbidding(rng: Random, pattern: Pattern, negative: Event) -> Pattern:
+    """The pattern with a negative component somewhere under SEQ or AND."""
+    if not isinstance(pattern, Seq | Conjunction | Disjunction):
+        join = rng.choice((Seq, Seq, Conjunction))
+        return join((pattern, negative) if chance(rng, 0.5) else (negative, pattern))
+    parts = list(pattern.parts)
+    if isinstance(pattern, Disjunction) or chance(rng, 0.3):
+        inside = rng.choice([i for i, part in enumerate(parts) if not (isinstance(part, Event) and part.negated)])
+        parts[inside] = _forbidding(rng, parts[inside], negative)
+    else:
+        beside = [i for i, part in enumerate(parts) if isinstance(part, Conjunction)]
+        at = rng.choice(beside) + rng.randrange(2) if beside and chance(rng, 0.6) else rng.randrange(len(parts) + 1)
+        parts.insert(at, negative)
+    return type(pattern)(tuple(parts))
+
+
+def _any_pattern(rng: Random) -> tuple[Pattern, list[Event], list[Event]]:
+    """A nested pattern with its positive and its negative components."""
+    while True:
+        positives = _any_positives(rng)
+        pattern = _nested(rng, positives, 3)
+        negatives = []
+        for name in "nm"[: rng.choice((0, 0, 0, 0, 1, 1, 2))]:
+            negatives.append(Event(("E",) if chance(rng, 0.6) else _types_of(rng), name, negated=True))
+            pattern = _forbidding(rng, pattern, negatives[-1])
+        try:
+            normalize(pattern)
+        except BindingError:  # an alternative without a positive component
+            continue
+        return pattern, positives, negatives
+
+
+def _chained(rng: Random, events: Sequence[Event], types: Types) -> list[Expression]:
+    """Comparisons from event to event that imply others: a.x < b.x, c.x >= b.x, ..."""
+    name = rng.choice(("x", "x", "y", "s", "k"))
+    path = [event for event in rng.sample(events, len(events)) if _readable(event, name, types)]
+    found: list[Expression] = []
+    for one, other in pairwise(path):
+        left, right = Attribute(one.variable, name), Attribute(other.variable, name)
+        operator = rng.choice(("<", "<=", "<=", "="))
+        if chance(rng, 0.3):
+            left, right, operator = right, left, {"<": ">", "<=": ">=", "=": "="}[operator]
+        found.append(Comparison(operator, left, right))
+    return found
+
+
+def _called(rng: Random, one: Event, other: Event, types: Types) -> Expression | None:
+    """A condition on a function of two events, which no filter computes."""
+    names: Sequence[str] = ("s",) if chance(rng, 0.35) else NUMERIC
+    left, right = _value(rng, one, names, types, running=True), _value(rng, other, names, types, running=True)
+    if left is None or right is None:
+        return None
+    operator = rng.choice(("<=", ">=", "<", ">", "="))
+    if names == ("s",):
+        joined = Call("concat", (left, right))
+        if chance(rng, 0.3):
+            return Like(joined, Literal(rng.choice(("a%", "%b", "%a%"))))
+        return Comparison(operator, Call("length", (joined,)), Literal(rng.randrange(1, 4)))
+    kind = rng.random()
+    if kind < 0.4:
+        return Comparison(operator, Call("abs", (Arithmetic("-", left, right),)), Literal(rng.randrange(1, 6)))
+    function = rng.choice(("greatest", "least", "coalesce"))
+    return Comparison(operator, Call(function, (left, right)), Literal(rng.randrange(2, 7)))
+
+
+def _of_three(rng: Random, events: Sequence[Event], types: Types) -> Expression | None:
+    """A comparison over three events."""
+    found = [_attribute(rng, event, NUMERIC, types) for event in rng.sample(events, 3)]
+    if None in found:
+        return None
+    one, two, three = (item for item in found if item is not None)
+    return Comparison(rng.choice(OPERATORS[1:]), Arithmetic(rng.choice("+-*"), one, two), three)
+
+
+def _any_condition(rng: Random, positives: Sequence[Event], types: Types) -> Expression | None:
+    plain = [event for event in positives if not event.is_kleene]
+    kind = rng.random()
+    if len(positives) > 1 and kind < 0.2:
+        return _called(rng, *rng.sample(positives, 2), types)
+    if len(plain) > 2 and kind < 0.35:
+        return _of_three(rng, plain, types)
+    return _saseplus_condition(rng, positives, types)
+
+
+def _any_conjuncts(rng: Random, positives: Sequence[Event], negatives: Sequence[Event], types: Types) -> list[Expression]:
+    make = [partial(_any_condition, rng, positives, types)] * rng.choice((0, 0, 1, 1, 1, 2, 2, 3))
+    for negative in negatives:
+        if chance(rng, 0.35):
+            make.append(partial(_simple, rng, negative, types))
+        if chance(rng, 0.5):
+            read = _called if chance(rng, 0.2) else _between
+            make.append(partial(read, rng, negative, rng.choice(positives), types))
+    found = [_predicate(rng, one) for one in make]
+    chained = [event for event in positives if not event.is_kleene]
+    if len(chained) > 1 and chance(rng, 0.35):
+        found.extend(_chained(rng, chained, types))
+    return [item for item in found if item is not None and _is_read_one_way(item)]
+
+
+def any_match_query(rng: Random, types: Types, integer_time: bool) -> LogicalQuery:
+    """A query under skip_till_any_match: SEQ, AND and OR nested, any component, any window, NON-OVERLAP."""
+    pattern, positives, negatives = _any_pattern(rng)
+    conjuncts = _equivalences(rng, [*positives, *negatives], types) + _any_conjuncts(rng, positives, negatives, types)
+    open_ended = any(not (item.after and item.before) for branch in normalize(pattern) for item in branch.negatives)
+    within = _window(rng, integer_time, needed=open_ended)
+    if chance(rng, 0.04 if open_ended else 0.2):
+        within = Window(rng.randrange(2, 9), Unit.EVENTS)
+    return LogicalQuery(
+        pattern=pattern,
+        where=conjunction(conjuncts),
+        strategy_variables=tuple(event.variable for event in positives) if chance(rng, 0.2) else (),
+        within=within,
+        returns=_saseplus_returns(rng, positives, types) if chance(rng, 0.15) else (),
+        output=Output.NON_OVERLAP if chance(rng, 0.12) else Output.ALL,
     )
 
 

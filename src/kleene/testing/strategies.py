@@ -1,10 +1,11 @@
 """Random (query, stream) pairs: a cheap seeded core, and Hypothesis strategies around it.
 
-`examples(seed, count)` yields pairs of the SASE fragment, `saseplus_examples` pairs of SASE+, `full_examples` pairs of the
-whole language; example number i of a seed is always the same. A stream has the columns of `arrow_schema`: `ts` (integer, or
-timestamp in UTC), `type` in A..E, small-integer keys `k` and `k2`, `x` (integer, NULLs sometimes), `y` (float, multiples of
-1/4), `s` (short string, NULLs sometimes), `seq` (for `order_by`). Events of the SASE fragment tie sometimes, those of SASE+
-only where no total order is needed, those of the full language never. Streams are in time order.
+`examples(seed, count)` yields pairs of the SASE fragment, `saseplus_examples` pairs of SASE+, `any_match_examples` pairs under
+skip_till_any_match, `full_examples` pairs of the whole language; example number i of a seed is always the same. A stream has
+the columns of `arrow_schema`: `ts` (integer, or timestamp in UTC), `type` in A..E, small-integer keys `k` and `k2`, `x`
+(integer, NULLs sometimes), `y` (float, multiples of 1/4), `s` (short string, NULLs sometimes), `seq` (for `order_by`).
+Events of the SASE fragment tie sometimes, those of SASE+ and under skip_till_any_match only where no total order is needed,
+those of the full language never. Streams are in time order.
 
 Cost: well under 0.3 ms an example.
 """
@@ -19,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.common.schema import EventSchema, schema_of_arrow
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.normalize import normalize
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery, Output, Strategy, Unit
 from kleene.pattern.predicates import conjunction, conjuncts
-from kleene.testing.random_queries import Types, chance, full_query, sase_query, saseplus_query
+from kleene.testing.random_queries import Types, any_match_query, chance, full_query, sase_query, saseplus_query
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,6 +143,37 @@ def _saseplus_stream(rng: Random, query: LogicalQuery, integer_time: bool) -> li
     return _affordable(query, rows)
 
 
+MOST_ASSIGNMENTS = 600
+
+
+def _assignments(query: LogicalQuery, rows: list[Row]) -> int:
+    """How many assignments of events there are at most, order and conditions aside."""
+    total = 0
+    for branch in normalize(query.pattern):
+        product = 1
+        for event in branch.positives:
+            own = sum(row["type"] in event.types for row in rows)
+            product *= (1 << own) if event.is_kleene else own
+        total += product
+    return total
+
+
+def _any_match_stream(rng: Random, query: LogicalQuery, integer_time: bool) -> list[Row]:
+    """A stream for a query under skip_till_any_match, as long as the enumeration of all assignments can bear."""
+    counted = query.within is not None and query.within.unit is Unit.EVENTS
+    tie = rng.choice((0.0, 0.1, 0.3)) if query.output is Output.ALL and not counted else 0.0
+    rows = _stream(rng, query, rng.randrange(6, 15), integer_time, tie, rng.choice((0.0, 0.0, 0.15)))
+    if chance(rng, 0.3):
+        _planted(rng, query, rows)
+    forbidden = [event for event in components(query.pattern) if event.negated]
+    for row in rows if forbidden else ():
+        if chance(rng, 0.1):
+            row["type"] = rng.choice(rng.choice(forbidden).types)
+    while _assignments(query, rows) > MOST_ASSIGNMENTS:
+        rows.pop()
+    return rows
+
+
 def _declared(rng: Random, keyless: float = 0.05) -> Types:
     """Attributes per type: each type may lack some; keys are lacked rarely."""
     declared: dict[str, frozenset[str]] = {}
@@ -185,6 +218,22 @@ def saseplus_streams(seed: int, count: int) -> Iterator[Example]:
     return (replace(first, events=_saseplus_stream(rng, first.query, first.integer_time)) for _ in range(count))
 
 
+def any_match_example(seed: int, number: int = 0) -> Example:
+    """Example `number` of a seed, under skip_till_any_match."""
+    rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
+    integer_time = chance(rng, 0.7)
+    types = _declared(rng, keyless=0.3) if chance(rng, 0.2) else None
+    query = any_match_query(rng, types, integer_time)
+    return Example(query, _schema_kwargs(rng, types), _any_match_stream(rng, query, integer_time), integer_time)
+
+
+def any_match_streams(seed: int, count: int) -> Iterator[Example]:
+    """The first example of a seed under skip_till_any_match with `count` streams, for a query that is dear to compile."""
+    first = any_match_example(seed)
+    rng = Random(seed)  # noqa: S311 - reproducible, not secret
+    return (replace(first, events=_any_match_stream(rng, first.query, first.integer_time)) for _ in range(count))
+
+
 def full_example(seed: int, number: int = 0) -> Example:
     """Example `number` of a seed, of the full language; shorter, because Kleene plus has exponentially many matches."""
     rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
@@ -204,6 +253,11 @@ def examples(seed: int, count: int) -> Iterator[Example]:
 def saseplus_examples(seed: int, count: int) -> Iterator[Example]:
     """Pairs of SASE+: Kleene, optional and negative components, OR, every strategy and window; two in five have a match."""
     return (saseplus_example(seed, number) for number in range(count))
+
+
+def any_match_examples(seed: int, count: int) -> Iterator[Example]:
+    """Pairs under skip_till_any_match: SEQ, AND and OR nested, Kleene, optional and negative components, every window."""
+    return (any_match_example(seed, number) for number in range(count))
 
 
 def full_examples(seed: int, count: int) -> Iterator[Example]:
@@ -244,6 +298,11 @@ def sase_examples() -> st.SearchStrategy[Example]:
 def saseplus_shrinking_examples() -> st.SearchStrategy[Example]:
     """SASE+ examples for Hypothesis."""
     return _shrinkable(saseplus_example)
+
+
+def any_match_shrinking_examples() -> st.SearchStrategy[Example]:
+    """Examples under skip_till_any_match for Hypothesis."""
+    return _shrinkable(any_match_example)
 
 
 def full_language_examples() -> st.SearchStrategy[Example]:

@@ -34,6 +34,12 @@ Arrays are flat; the runs, their floats and the flags meant begin at `at`, `floa
 """
 
 
+LazyFilter = Callable[..., int]
+"""`f(site, conditions, n, rows, bound, selected, ints, floats, valid, constants) -> n`: keeps, in place, those of n selected
+places that satisfy the conditions (a bit each) of a site when they are added to the events of `bound`.
+"""
+
+
 def _writable(directory: Path) -> bool:
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -93,6 +99,10 @@ if COMPILED:
         _integers,
     )
 
+    LAZY_FILTER_SIGNATURE = types.int64(
+        *(types.int64 for _ in range(4)), _integers, _integers, _integers, _floats, _bytes, _integers
+    )
+
     FILTER_SIGNATURE = types.int64(
         types.int64,
         types.int64[::1],
@@ -136,7 +146,18 @@ def compile_run_filter(function: RunFilter) -> RunFilter:
     """
     if COMPILED:
         return cast(RunFilter, numba.cfunc(RUN_FILTER_SIGNATURE, error_model="numpy")(function))
+    return _indexing(function)
 
+
+def compile_lazy_filter(function: LazyFilter, *, cached: bool = False) -> LazyFilter:
+    """The filter of a lazy plan, called with bare addresses for every partial match."""
+    if COMPILED:
+        keep = cached and _directory is not None
+        return cast(LazyFilter, numba.cfunc(LAZY_FILTER_SIGNATURE, cache=keep, error_model="numpy")(function))
+    return _indexing(function)
+
+
+def _indexing(function: Callable[..., int]) -> Callable[..., int]:
     def called(*arguments: Any) -> int:
         # NumPy's `array.ctypes` knows its array, so plain-Python filters index that.
         flat = (getattr(item, "_arr").reshape(-1) if hasattr(item, "_arr") else item for item in arguments)  # noqa: B009

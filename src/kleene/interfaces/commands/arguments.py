@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kleene.interfaces.workload import Workload
+    from kleene.pattern.registered import Function
 
 
 class UsageError(Exception):
@@ -39,6 +41,25 @@ def add_others(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a query whose RETURN ... INTO events the query reads; may be repeated",
     )
+
+
+def add_functions(parser: argparse.ArgumentParser) -> None:
+    """`--functions SOURCE`: Python functions that queries call."""
+    parser.add_argument(
+        "--functions",
+        metavar="SOURCE",
+        action="append",
+        default=[],
+        help="a Python file (file.py) or module (package.module) that is imported: queries may call what @kleene.function "
+        "made in it, or the one after a colon (file.py:name); may be repeated",
+    )
+
+
+def functions(arguments: argparse.Namespace) -> tuple[Function, ...]:
+    """The functions of `--functions`, for `kleene.query`."""
+    from kleene.interfaces.functions import functions_of, load_functions
+
+    return functions_of([item for source in arguments.functions for item in load_functions(source)])
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -103,13 +124,14 @@ def query_text(text: str | None, source: str | None) -> tuple[str, str]:
     return path.stem, _decode(path.read_bytes(), source)
 
 
-def run_queries(name: str, text: str, others: list[str]) -> Workload:
-    """The query and those of `--with`, each of which must make events for it."""
+def run_queries(name: str, text: str, others: list[str], functions: Sequence[Function] = ()) -> Workload:
+    """The query and those of `--with`, each of which must make events for it; all may call the functions."""
     from kleene.interfaces.api import query
     from kleene.interfaces.workload import workload
 
     sources = [query_text(None, other) for other in others]
-    found = workload([query(text, name=name), *(query(source, name=own) for own, source in sources)])
+    given = [query(text, name=name), *(query(source, name=own) for own, source in sources)]
+    found = workload(given, functions=functions)
     needed, waiting = set[str](), [name]
     while waiting:
         producers = set(found.producers(waiting.pop())) - needed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kleene.interfaces.commands import arguments as shared
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="QUERY", nargs="?", help="the query's file, or - for standard input")
     shared.add_query(parser)
     shared.add_others(parser)
+    shared.add_functions(parser)
     parser.add_argument("--events", metavar="FILE", help="a Parquet, CSV or NDJSON file whose columns the query must fit")
     parser.add_argument(
         "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns themselves, as ts:timestamp,id:string"
@@ -43,10 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
     from kleene.language.printer import to_text
     from kleene.pattern.validate import validate
 
-    query = parse(text, name=name)
+    functions = shared.functions(arguments)
+    query = replace(parse(text, name=name), functions=functions)
     validate(query)
     if arguments.others:
-        queries = shared.run_queries(name, text, arguments.others)
+        queries = shared.run_queries(name, text, arguments.others, functions)
         if arrow is not None:
             queries.explain(arrow, **shared.roles(arguments))  # what the others return is known from their plans
     elif arrow is not None:

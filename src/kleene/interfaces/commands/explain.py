@@ -1,13 +1,17 @@
-"""`kleene explain`: the plan that `match` would run, without running it."""
+"""`kleene explain`: the plan that `match` would run, without running it; with --analyze, beside its alternatives."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.arguments import UsageError
+
+if TYPE_CHECKING:
+    from kleene.interfaces.analyze import Analysis
+    from kleene.interfaces.api import Query
 
 HELP = "show the plan of a query"
 DESCRIPTION = "Shows how a query would be answered over a file of events, or over events with the columns given by --columns."
@@ -21,12 +25,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     shared.add_query(parser)
     shared.add_others(parser)
+    shared.add_functions(parser)
     parser.add_argument(
         "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns of the events, as ts:timestamp,id:string"
     )
     parser.add_argument("--svg", metavar="FILE", help="draw the plan into a file as well: its operators, or its automaton")
     parser.add_argument("--plan", metavar="KEY=VALUE,...", type=shared.settings, default={}, help="force parts of the plan")
     parser.add_argument("--compressed", action="store_true", help="the plan of compressed output")
+    parser.add_argument(
+        "--analyze",
+        action="store_true",
+        help="run the plan and every alternative over the first events, and compare their work",
+    )
     shared.add_roles(parser, time_required=True)
     shared.add_parameters(parser)
     shared.add_limits(parser)
@@ -36,19 +46,28 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the plan, after those of the queries that make events for it, and draws it if asked to."""
     source, events = _inputs(arguments)
     name, text = shared.query_text(arguments.query, source)
-
-    queries = shared.run_queries(name, text, arguments.others)
+    queries = shared.run_queries(name, text, arguments.others, shared.functions(arguments))
     output = "compressed" if arguments.compressed else "verbose"
     options = {**shared.roles(arguments), "plan": arguments.plan or None, "output": output, "limits": shared.limits(arguments)}
-    plans = queries.explain(events, **options)
+    if arguments.analyze:
+        plans: dict[str, Any] = {name: _analysis(queries[name], events, options)}
+    else:
+        plans = {**queries.explain(events.schema, **options)}
     print(*(plans[own] for own in queries.order), sep="\n\n")
     if arguments.svg is not None:
         Path(arguments.svg).write_text(plans[name].svg(), encoding="utf-8")
     return 0
 
 
+def _analysis(query: Query, events: Any, options: dict[str, Any]) -> Analysis:
+    from kleene.interfaces.analyze import analyze
+    from kleene.interfaces.api import options_of
+
+    return analyze(query, events, options_of(options))
+
+
 def _inputs(arguments: argparse.Namespace) -> tuple[str | None, Any]:
-    """The query's file, and the events or their Arrow schema."""
+    """The query's file, and the events, or an empty table with their columns."""
     inputs = list(arguments.inputs)
     source = inputs.pop(0) if inputs and arguments.query is None else None
     if arguments.query is None and source is None:
@@ -57,9 +76,11 @@ def _inputs(arguments: argparse.Namespace) -> tuple[str | None, Any]:
         raise UsageError(f"one file of events is enough to explain a query; found {', '.join(inputs)}")
     if bool(inputs) == (arguments.columns is not None):
         raise UsageError("give a file of events or --columns, one of them")
+    if arguments.analyze and (arguments.columns is not None or arguments.others):
+        raise UsageError("--analyze runs one query over a file of events: it goes with neither --columns nor --with")
     if arguments.columns is not None:
-        return source, shared.arrow_schema(arguments.columns)
+        return source, shared.arrow_schema(arguments.columns).empty_table()
 
     from kleene.runtime.files import open_events
 
-    return source, open_events(inputs[0]).schema
+    return source, open_events(inputs[0])

@@ -80,6 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     shared.add_query(parser)
     shared.add_others(parser)
+    shared.add_functions(parser)
     shared.add_roles(parser, time_required=True)
     shared.add_parameters(parser)
     bad = parser.add_argument_group("bad rows (no time, no key, no type, or a type that --schema does not list)")
@@ -119,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     source, paths = _inputs(arguments)
     format = _format(arguments)
     name, text = shared.query_text(arguments.query, source)
-    queries = shared.run_queries(name, text, arguments.others)
+    queries = shared.run_queries(name, text, arguments.others, shared.functions(arguments))
     engine = _on_spark if arguments.engine == "spark" else _embedded
     to_terminal = arguments.output is None and sys.stdout.isatty()
     with Progress("read", hidden=to_terminal and format != "table") as progress:

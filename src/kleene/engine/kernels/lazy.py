@@ -1,0 +1,427 @@
+"""Lazy evaluation: partial matches extended by one component at a time, in any order, from the events of a working set.
+
+Events are known by their places: partition by partition (segments), in stream order within each. The candidates of a component
+in a scope are a range of its list, found by binary search; where so many events will be bound that it pays, tables replace the
+search: `bounds` says, by place, what an event allows the others to be, and `before_place[u, place]` is how many candidates of
+component u come before a place. A partial match is a column of `parts`: the place of each single
+component's event, and four slots for a Kleene component (its first and its last element, its node in the chain of elements, its
+length). Nothing waits: what the paper's automaton would hold as an instance until later events come is extended at once with
+the events that are there, earlier and later ones alike.
+
+A scope (sections 4 and 5 of the paper) begins after the latest bound event that must precede the component, ends before the
+earliest that must follow it, and lies in the window that the bound events leave. Cost: some 25 ns a partial match with tables (4-8 ns an event to make them), 100-200 ns by search, and
+2-3 ns a candidate in its scope.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kleene.engine.kernels import LazyFilter, inlined, kernel
+
+Array = np.ndarray[Any, Any]
+
+AFTER, BEFORE, LOW, HIGH = range(4)
+"""Rows of `bounds`, places of the same segment: the first that follows an event, the first that is simultaneous with it, the
+first in its window, the end of its window.
+"""
+BOUNDS = 4
+
+PARTIAL, OFFSET, COUNT, EVALUATIONS = range(4)
+"""Entries of the `state` array: where to go on, how many partial matches were written, and the counted work."""
+
+DONE, OUTPUT_FULL = 0, 1
+
+PRECEDES, FOLLOWS, UNORDERED = -1, 1, 0
+"""What `relation[u, v]` says of v: it precedes u, follows it, or neither."""
+
+
+@kernel
+def prepare(offsets: Array, clock: Array, rank: Array, window: int, bounds: Array) -> None:
+    """Fills `bounds` for all places: worth it where most events will be bound."""
+    for segment in range(offsets.size - 1):
+        begin, end = offsets[segment], offsets[segment + 1]
+        low = begin
+        high = begin
+        for place in range(begin, end):
+            while clock[place] - clock[low] >= window:
+                low += 1
+            bounds[LOW, place] = low
+            while high < end and clock[high] - clock[place] < window:
+                high += 1
+            bounds[HIGH, place] = high
+            same = place > begin and rank[place - 1] == rank[place]
+            bounds[BEFORE, place] = bounds[BEFORE, place - 1] if same else place
+        for place in range(end - 1, begin - 1, -1):
+            same = place + 1 < end and rank[place + 1] == rank[place]
+            bounds[AFTER, place] = bounds[AFTER, place + 1] if same else place + 1
+
+
+@inlined
+def _first_in_window(place: int, begin: int, clock: Array, window: int, bounds: Array) -> int:
+    if bounds.shape[1]:
+        return bounds[LOW, place]
+    low = place
+    step = 1
+    while low - step >= begin and clock[place] - clock[low - step] < window:
+        low -= step
+        step *= 2
+    while step:
+        if low - step >= begin and clock[place] - clock[low - step] < window:
+            low -= step
+        step //= 2
+    return low
+
+
+@inlined
+def _end_of_window(place: int, end: int, clock: Array, window: int, bounds: Array) -> int:
+    if bounds.shape[1]:
+        return bounds[HIGH, place]
+    high = place
+    step = 1
+    while high + step < end and clock[high + step] - clock[place] < window:
+        high += step
+        step *= 2
+    while step:
+        if high + step < end and clock[high + step] - clock[place] < window:
+            high += step
+        step //= 2
+    return high + 1
+
+
+@inlined
+def _after(place: int, end: int, rank: Array, bounds: Array) -> int:
+    if bounds.shape[1]:
+        return bounds[AFTER, place]
+    following = place + 1
+    while following < end and rank[following] == rank[place]:
+        following += 1
+    return following
+
+
+@inlined
+def _before(place: int, begin: int, rank: Array, bounds: Array) -> int:
+    if bounds.shape[1]:
+        return bounds[BEFORE, place]
+    first = place
+    while first > begin and rank[first - 1] == rank[place]:
+        first -= 1
+    return first
+
+
+@inlined
+def _count_before(component: int, place: int, before_place: Array, starts: Array, candidates: Array) -> int:
+    if before_place.shape[1]:
+        return before_place[component, place]
+    low = starts[component]
+    high = starts[component + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if candidates[middle] < place:
+            low = middle + 1
+        else:
+            high = middle
+    return low - starts[component]
+
+
+@kernel
+def ask(offsets: Array, order: Array, first_row: int, last_row: int, asked: Array) -> None:
+    """Asks for the matches that end with one of the rows from `first_row` to before `last_row`.
+
+    `asked[:, segment]` are the first place of a segment that a match may end with, and the end of those.
+    """
+    for segment in range(offsets.size - 1):
+        begin, end = offsets[segment], offsets[segment + 1]
+        for side in range(2):
+            row = last_row if side else first_row
+            low = begin
+            high = end
+            while low < high:
+                middle = (low + high) >> 1
+                if order[middle] < row:
+                    low = middle + 1
+                else:
+                    high = middle
+            asked[side, segment] = low
+
+
+@kernel
+def number_segments(offsets: Array, segments: Array) -> None:
+    """Writes the segment of each place."""
+    for segment in range(offsets.size - 1):
+        for place in range(offsets[segment], offsets[segment + 1]):
+            segments[place] = segment
+
+
+@kernel
+def count_candidates(masks: Array, bits: Array, bounds: Array, counts: Array) -> None:
+    """Counts the rows that have each bit, slice by slice: slice i is the rows from `bounds[i]` to before `bounds[i + 1]`."""
+    for piece in range(bounds.size - 1):
+        for row in range(bounds[piece], bounds[piece + 1]):
+            mask = masks[row]
+            for index in range(bits.size):
+                counts[index, piece] += (mask >> bits[index]) & 1
+
+
+@kernel
+def list_candidates(masks: Array, bits: Array, before_place: Array, starts: Array, candidates: Array) -> None:
+    """Lists the candidates of each component: component u's are `candidates[starts[u] : starts[u + 1]]`.
+
+    Also counts, where there is room for it, how many of them come before each place.
+    """
+    tabled = before_place.shape[1] > 0
+    for component in range(bits.size):
+        bit = bits[component]
+        start = starts[component]
+        found = start
+        for place in range(masks.size):
+            if tabled:
+                before_place[component, place] = found - start
+            if found < candidates.size:
+                candidates[found] = place
+            found += (masks[place] >> bit) & 1
+        if tabled:
+            before_place[component, masks.size] = found - start
+
+
+@kernel
+def widest(ts: Array, window: int) -> int:
+    """The most events in one window."""
+    low = 0
+    most = 0
+    for row in range(ts.size):
+        while ts[row] - ts[low] >= window:
+            low += 1
+        most = max(most, row - low + 1)
+    return most
+
+
+@kernel
+def extend(
+    component: int,
+    further: bool,
+    active: int,
+    choices: int,
+    everything: int,
+    ends: int,
+    bound_set: int,
+    count: int,
+    parts: Array,
+    sets: Array,
+    slots: Array,
+    relation: Array,
+    distinct: Array,
+    needs: Array,
+    via: Array,
+    compiled: int,
+    shares: Array,
+    offsets: Array,
+    segments: Array,
+    clock: Array,
+    rank: Array,
+    window: int,
+    wanted: Array,
+    bounds: Array,
+    before_place: Array,
+    starts: Array,
+    candidates: Array,
+    alive: Array,
+    order: Array,
+    bound: Array,
+    selected: Array,
+    state: Array,
+    out: Array,
+    out_sets: Array,
+    lazy_filter: LazyFilter,
+    rows: int,
+    ints: Array,
+    floats: Array,
+    valid: Array,
+    constants: Array,
+) -> int:
+    """Extends partial matches by an event each, until all are done or the output is full.
+
+    The component is given (a chain), or, if it is negative, the one of `choices` that promises the fewest (a tree): partial
+    matches then carry the set of their bound components, and the one bound last, in `sets`, else all have `bound_set`. `active` are the conditions to
+    ask; of a tree they follow from the set. `further` extends a Kleene component by another element. `ends` is the component
+    that every other one precedes, or -1. `wanted` are the places that matches may end with, see `ask`. `alive`, unless it is
+    empty, counts by row the instances that the automaton would begin and end there: partial matches whose next scope is open.
+    """
+    n = relation.shape[0]
+    room = out.shape[1]
+    width = parts.shape[0]
+    written = 0
+    for partial in range(state[PARTIAL], count):
+        if written == room:
+            state[PARTIAL] = partial
+            state[COUNT] = written
+            return OUTPUT_FULL
+        chosen = component
+        have = bound_set
+        if component < 0:
+            have = sets[0, partial]
+        for slot in range(width):
+            bound[slot] = parts[slot, partial]
+        earliest = rows
+        latest = -1
+        for other in range(n):
+            if (have >> other) & 1:
+                earliest = min(earliest, bound[slots[0, other]])
+                latest = max(latest, bound[slots[1, other]])
+        segment = segments[latest] if segments.size else 0
+        begin, end = offsets[segment], offsets[segment + 1]
+        fresh = wanted[0, segment]
+        is_new = latest >= fresh
+        from_window = _first_in_window(latest, begin, clock, window, bounds)
+        to_window = _end_of_window(earliest, end, clock, window, bounds)
+        low = 0
+        high = 0
+        open_scope = True
+        fewest = 0.0
+        dead = False
+        for u in range(n):
+            if component >= 0:
+                if u != component:
+                    continue
+            elif ((choices & ~have) >> u) & 1 == 0:
+                continue
+            first = from_window
+            last = min(to_window, wanted[1, segment])
+            is_open = True
+            for other in range(n):
+                if (have >> other) & 1 == 0:
+                    continue
+                if relation[u, other] == PRECEDES:
+                    first = max(first, _after(bound[slots[1, other]], end, rank, bounds))
+                elif relation[u, other] == FOLLOWS:
+                    last = min(last, _before(bound[slots[0, other]], begin, rank, bounds))
+                    is_open = False
+            if not further and (u == ends or (not is_new and have | (1 << u) == everything)):
+                first = max(first, fresh)
+            one = 0
+            size = 0
+            if last > first:
+                one = _count_before(u, first, before_place, starts, candidates)
+                size = _count_before(u, last, before_place, starts, candidates) - one
+            if component >= 0:
+                low = starts[u] + one
+                high = low + size
+                open_scope = is_open
+                break
+            if size == 0:
+                dead = True
+                break
+            share = float(size)
+            for condition in range(needs.size):
+                need = needs[condition]
+                if (need >> u) & 1 and need & ~(have | (1 << u)) == 0:
+                    share *= shares[condition]
+            if chosen < 0 or share < fewest:
+                chosen = u
+                fewest = share
+                low = starts[u] + one
+                high = low + size
+                open_scope = is_open
+        if dead:
+            continue
+        asked = active
+        if component < 0:
+            asked = 0
+            reach = have | (1 << chosen)
+            for condition in range(needs.size):
+                need = needs[condition]
+                waits = via[condition] == 0 or via[condition] & ~have != 0
+                if (compiled >> condition) & 1 and (need >> chosen) & 1 and need & ~reach == 0 and waits:
+                    asked |= 1 << condition
+        if state[OFFSET] == 0:
+            state[EVALUATIONS] += high - low
+            if open_scope and alive.size:
+                alive[order[latest]] += 1
+                alive[order[to_window] if to_window < end else rows] -= 1
+        low += state[OFFSET]
+        while low < high:
+            piece = min(high - low, room - written)
+            if piece == 0:
+                state[PARTIAL] = partial
+                state[COUNT] = written
+                return OUTPUT_FULL
+            for index in range(piece):
+                selected[index] = candidates[low + index]
+            low += piece
+            state[OFFSET] += piece
+            kept = piece
+            if asked:
+                kept = lazy_filter(
+                    2 * chosen + (1 if further else 0), asked, piece, rows, bound.ctypes, selected.ctypes, ints.ctypes,
+                    floats.ctypes, valid.ctypes, constants.ctypes,
+                )  # fmt: skip
+            if distinct[chosen] & have:
+                piece = kept
+                kept = 0
+                for index in range(piece):
+                    place = selected[index]
+                    differs = True
+                    for other in range(n):
+                        if ((distinct[chosen] & have) >> other) & 1 and bound[slots[0, other]] == place:
+                            differs = False
+                    selected[kept] = place
+                    kept += 1 if differs else 0
+            if kept == 0:
+                continue
+            for slot in range(width):
+                value = bound[slot]
+                for index in range(written, written + kept):
+                    out[slot, index] = value
+            slot = slots[1, chosen]
+            for index in range(kept):
+                out[slot, written + index] = selected[index]
+            if not further and slots[0, chosen] != slot:
+                slot = slots[0, chosen]
+                for index in range(kept):
+                    out[slot, written + index] = selected[index]
+            if component < 0:
+                for index in range(written, written + kept):
+                    out_sets[0, index] = have | (1 << chosen)
+                    out_sets[1, index] = chosen
+            written += kept
+        state[OFFSET] = 0
+    state[PARTIAL] = count
+    state[COUNT] = written
+    return DONE
+
+
+@kernel
+def read_elements(nodes: Array, lengths: Array, node_place: Array, node_before: Array, offsets: Array, places: Array) -> None:
+    """Writes the elements that chains of nodes hold, one list after the other."""
+    end = 0
+    for entry in range(nodes.size):
+        end += lengths[entry]
+        offsets[entry + 1] = end
+        node = nodes[entry]
+        at = end
+        while node >= 0:
+            at -= 1
+            places[at] = node_place[node]
+            node = node_before[node]
+
+
+@kernel
+def filter_places(
+    lazy_filter: LazyFilter,
+    site: int,
+    conditions: int,
+    selected: Array,
+    bound: Array,
+    rows: int,
+    ints: Array,
+    floats: Array,
+    valid: Array,
+    constants: Array,
+) -> int:
+    """Keeps, in place, the selected places that satisfy conditions by themselves; returns how many."""
+    return lazy_filter(
+        site, conditions, selected.size, rows, bound.ctypes, selected.ctypes, ints.ctypes, floats.ctypes, valid.ctypes,
+        constants.ctypes,
+    )  # fmt: skip

@@ -1,0 +1,53 @@
+"""Lazy evaluation in execution: the order of binding is chosen for the events of each pass (`kleene.engine.lazy_choice`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from kleene.engine.lazy_choice import Chooser
+from kleene.engine.lazy_pass import LazyPass, Programs
+from kleene.engine.matches import Matches
+from kleene.engine.output import MatchWriter
+from kleene.engine.reporting import ReportingMatcher
+from kleene.engine.sequence import SequencePass, sequence_filter
+from kleene.engine.working_matcher import BLOCK, RUN_ROWS
+from kleene.plan.lazy import LazyPlan
+
+
+class LazyMatcher(ReportingMatcher):
+    """A matcher for one lazy plan; see `kleene.engine.matcher.Matcher`."""
+
+    def __init__(
+        self, plan: LazyPlan, events: pa.Schema, *, bad_rows: str = "error", run_rows: int = RUN_ROWS, block: int = BLOCK
+    ) -> None:
+        super().__init__(plan, bad_rows, run_rows, block)
+        self._programs: Programs | None = None
+        self._filter: Any = None
+        self.chooser = Chooser(plan)
+        self._writer = MatchWriter(plan, events)
+        self.output_schema = self._writer.schema
+
+    def _make_pass(self) -> SequencePass | LazyPass:
+        working = self._working
+        self.chooser.look_at(working, 0 if self._postponed else working.kept)
+        if self.chooser.takes_stacks:
+            assert self._plan.sequence is not None
+            if self._filter is None:
+                self._filter = sequence_filter(self._plan.sequence)
+            return SequencePass(self._plan.sequence, self._filter, working, self.metrics, self._block)
+        if self._programs is None:
+            self._programs = Programs(self._plan)
+        return LazyPass(self._programs, working, self.metrics, self._block)
+
+    @property
+    def chosen(self) -> str:
+        """How the last pass bound events, in words."""
+        return self.chooser.text
+
+    def _found(self, run: SequencePass | LazyPass, index: int, emit_from: int) -> Iterator[Matches]:
+        if isinstance(run, SequencePass):
+            return run.matches(emit_from)
+        return run.matches(index, self.chooser.stretches(index))

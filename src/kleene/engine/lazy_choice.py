@@ -1,0 +1,218 @@
+"""The planner at work: chooses how a pass binds events, from what is known of them, and again when they change.
+
+Before each pass rates are counted and selectivities measured on the events at hand; they are blended with what earlier passes
+had, so that chance does not decide. Rows whose rates differ much from those of the rest (the rare type has become the frequent
+one) are planned for by themselves: the pass is cut into stretches, each with the order that suits it.
+
+Nothing is lost or found twice when a plan changes: between passes only events are kept, and within one a match belongs to the
+stretch in which its last event lies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kleene.engine.kernels.lazy import count_candidates
+from kleene.engine.lazy_pass import Stretch
+from kleene.engine.observe import bits_of, observe
+from kleene.engine.working_set import WorkingSet
+from kleene.plan.choice import best_chain, cost_of, model_of, stacks
+from kleene.plan.cost import Model, steps
+from kleene.plan.lazy import LazyBranch, LazyPlan
+from kleene.plan.statistics import Statistics, window_in_units
+
+Array = np.ndarray[Any, Any]
+
+FEW_ROWS = 2_000
+"""Fewer rows are not worth a look: stacks, or the rarest component first."""
+
+WEIGHT = 0.5
+"""How much newer statistics count (exponential decay)."""
+
+CHANGED = 1.5
+"""Statistics that differ by more than this factor make a new plan."""
+
+PAIRS = 256
+"""How many tuples decide about the selectivity of a condition, pass by pass."""
+
+SLICE_ROWS = 8_192
+MOST_SLICES = 64
+"""Rates are counted in slices of at least so many rows, at most so many of them."""
+
+FEWEST_WINDOWS = 4
+"""A stretch is at least so many windows long, for a cut costs about a window."""
+
+WORTH_CUTTING = 1.5
+"""A slice is planned for by itself if the order of the slice before it costs more than so many times the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How one branch is evaluated in the pass at hand."""
+
+    stretches: tuple[Stretch, ...]
+    nanoseconds: float
+    """The expected cost per unit of time."""
+
+
+class Chooser:
+    """Chooses for the passes of one matcher."""
+
+    def __init__(self, plan: LazyPlan) -> None:
+        self._plan = plan
+        self._bits = bits_of(plan.scanned)
+        self.statistics: Statistics | None = plan.statistics
+        """What is known of the events by now."""
+        self._planned: Statistics | None = None
+        """What the orders in use were made for."""
+        self._orders: dict[int, tuple[int, ...]] = {}
+        self._choices: list[Choice] = []
+        self._slices = np.zeros(2, np.int64)
+        self._counts = np.zeros((0, 1), np.int64)
+        """By variable, how many rows of each slice it can bind."""
+        self.takes_stacks = False
+        self.replanned = 0
+        """How often an order was given up for another."""
+
+    def look_at(self, working: WorkingSet, first: int) -> None:
+        """Plans the pass over a working set that reports the matches which end with rows from `first` on."""
+        plan = self._plan
+        rows = len(working)
+        if self._needs_statistics(rows):
+            self._slices = np.append(np.arange(0, rows, max(SLICE_ROWS, rows // MOST_SLICES + 1)), rows)
+            self._counts = np.zeros((len(self._bits), self._slices.size - 1), np.int64)
+            count_candidates(working.masks, np.array(list(self._bits.values())), self._slices, self._counts)
+            if plan.options.adaptive or self.statistics is None:
+                self._observe(working)
+        self._choices = [self._choose(index, branch, working, first) for index, branch in enumerate(plan.branches)]
+        self.takes_stacks = plan.sequence is not None and self._prefers_stacks(rows)
+        self._planned = self.statistics
+
+    def stretches(self, index: int) -> tuple[Stretch, ...]:
+        """How the matches of a branch are found in the pass at hand."""
+        return self._choices[index].stretches
+
+    @property
+    def text(self) -> str:
+        """What was chosen last: the variables in order of binding, by alternative of the pattern and stretch."""
+        if self.takes_stacks:
+            return "active instance stacks"
+        found = []
+        for branch, choice in zip(self._plan.branches, self._choices, strict=True):
+            for stretch in choice.stretches:
+                order = ", ".join(branch.variables[component] for component in stretch.order)
+                found.append(f"{order}, ..." if stretch.tree else order)
+        return "; ".join(dict.fromkeys(found))
+
+    def _needs_statistics(self, rows: int) -> bool:
+        """Whether there is something to choose, and enough events to choose by."""
+        if rows < FEW_ROWS:
+            return False
+        return any(self._plan.order_of(branch) is None and len(branch.components) > 1 for branch in self._plan.branches)
+
+    def _observe(self, working: WorkingSet) -> None:
+        plan = self._plan
+        counts = dict(zip(self._bits, self._counts.sum(axis=1).tolist(), strict=True))
+        seen = observe(plan.bound, self._bits, plan.conditions, plan.partition, working, pairs=PAIRS, counts=counts)
+        self.statistics = seen if self.statistics is None else self.statistics.decayed(seen, WEIGHT)
+
+    def _prefers_stacks(self, rows: int) -> bool:
+        if rows < FEW_ROWS or self.statistics is None:
+            return True
+        branch = self._plan.branches[0]
+        if len(branch.components) == 1:
+            return True
+        return stacks(model_of(self._plan, branch, self.statistics)).nanoseconds <= self._choices[0].nanoseconds
+
+    def _choose(self, index: int, branch: LazyBranch, working: WorkingSet, first: int) -> Choice:
+        options = self._plan.options
+        rows = len(working)
+        order = self._plan.order_of(branch)
+        tree = options.evaluation == "tree" and bool(branch.singles)
+        if order is not None:
+            return Choice((Stretch(first, rows, order),), 0.0)
+        if self.statistics is None or rows < FEW_ROWS:
+            return Choice((self._stretch(branch, first, rows, self._by_count(branch, working), tree, 0.0),), 0.0)
+        model = model_of(self._plan, branch, self.statistics)
+        order = self._planned_order(index, model)
+        found = self._cut(branch, model, order, working, first) if options.adaptive else [(first, order)]
+        ends = [*(begin for begin, _ in found[1:]), rows]
+        partials = sum(step.partial_matches for step in steps(model, order)[:-1]) * self.statistics.span
+        stretches = tuple(
+            self._stretch(branch, begin, end, own, tree, partials) for (begin, own), end in zip(found, ends, strict=True)
+        )
+        return Choice(stretches, cost_of(model, order))
+
+    def _planned_order(self, index: int, model: Model) -> tuple[int, ...]:
+        """The order of the last pass, unless what it was made for has changed."""
+        known = self._orders.get(index)
+        assert self.statistics is not None
+        if known is not None and self._planned is not None and not self.statistics.differs(self._planned, CHANGED):
+            return known
+        order = best_chain(model, self._plan.options.planner).order
+        assert order is not None
+        self.replanned += known is not None and order != known
+        self._orders[index] = order
+        return order
+
+    def _by_count(self, branch: LazyBranch, working: WorkingSet) -> tuple[int, ...]:
+        """The rarest component first, Kleene components last."""
+        counts = [np.count_nonzero(working.masks & (1 << self._bits[variable])) for variable in branch.variables]
+        return tuple(sorted(range(len(counts)), key=lambda place: (branch.components[place].is_kleene, counts[place])))
+
+    def _stretch(
+        self, branch: LazyBranch, first: int, last: int, order: tuple[int, ...], tree: bool, partials: float
+    ) -> Stretch:
+        if not tree:
+            return Stretch(first, last, order, partials=partials)
+        shares = [1.0] * len(branch.conditions)
+        if self._plan.options.selectivity == "cost" and self.statistics is not None:
+            shares = [self.statistics.selectivity(item.text) for item in branch.conditions]
+        root = next(component for component in order if not branch.components[component].is_kleene)
+        order = (root, *(component for component in order if component != root))
+        return Stretch(first, last, order, True, tuple(shares), partials)
+
+    def _cut(
+        self, branch: LazyBranch, model: Model, order: tuple[int, ...], working: WorkingSet, first: int
+    ) -> list[tuple[int, tuple[int, ...]]]:
+        """Where stretches begin, and their orders."""
+        found = [(first, order)]
+        names = list(self._bits)
+        counts = self._counts[[names.index(variable) for variable in branch.variables]]
+        together = self._slices_together(working)
+        planned: dict[tuple[int, ...], tuple[tuple[int, ...], Model]] = {}
+        for place in range(0, self._slices.size - 1, together):
+            end = min(place + together, self._slices.size - 1)
+            begin = max(first, int(self._slices[place]))
+            if int(self._slices[end]) <= first:
+                continue
+            length = (self._slices[end] - self._slices[place]) / len(working)
+            own = counts[:, place:end].sum(axis=1) / np.maximum(counts.sum(axis=1) * length, 1e-9)
+            rounded = tuple(np.rint(2 * np.log2(np.maximum(own, 1e-3))).astype(int).tolist())
+            if rounded not in planned:
+                rates = tuple(rate * max(share, 1e-3) for rate, share in zip(model.rates, own.tolist(), strict=True))
+                local = replace(model, rates=rates)
+                best = best_chain(local, self._plan.options.planner).order
+                assert best is not None
+                planned[rounded] = (best, local)
+            best, local = planned[rounded]
+            if cost_of(local, found[-1][1]) > WORTH_CUTTING * cost_of(local, best):
+                if begin == first:
+                    found.clear()
+                found.append((begin, best))
+        return found
+
+    def _slices_together(self, working: WorkingSet) -> int:
+        """How many slices are planned for together: some windows' worth."""
+        rows, bound = len(working), self._plan.bound
+        assert self.statistics is not None
+        window = window_in_units(bound)
+        reach: float = rows
+        if bound.count_window is not None:
+            reach = bound.count_window
+        elif window is not None and self.statistics.span:
+            reach = rows * window / self.statistics.span
+        return max(1, round(FEWEST_WINDOWS * reach / int(self._slices[1])))

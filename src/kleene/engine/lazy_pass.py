@@ -1,0 +1,456 @@
+"""One pass of lazy evaluation over a working set: blocks of partial matches, extended by one component after the other.
+
+Depth first, a block at a time: memory is a block per component. A chain binds components in one order; a tree lets every
+partial match choose the next. Different stretches of rows may be asked for by different orders (`Stretch`): a match belongs to
+the stretch in which its last event lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kleene.engine.filters import check_overflow, fill_columns
+from kleene.engine.kernels import lazy as kernels
+from kleene.engine.lazy_program import LENGTH, NODE, LazyProgram, Step, build_lazy
+from kleene.engine.match_values import MatchEvaluator, MatchRows
+from kleene.engine.matcher import Metrics
+from kleene.engine.matches import Matches
+from kleene.engine.working_pass import NEGATIVE, WorkingPass
+from kleene.engine.working_set import WorkingSet
+from kleene.plan.lazy import LazyPlan
+
+Array = np.ndarray[Any, Any]
+
+WORTH_TABLES = 8
+"""Scopes are looked up in tables if one in this many events or more will be bound; otherwise they are searched for."""
+
+BLOCK = 1 << 15
+"""How many partial matches are extended at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Rows, and how the matches that end with one of them are found."""
+
+    first: int
+    last: int
+    """The row after the last."""
+    order: tuple[int, ...]
+    """Components in the order of binding; a tree begins with the first and then goes its own way."""
+    tree: bool = False
+    shares: tuple[float, ...] = ()
+    """Of a tree: the selectivity of each condition."""
+    partials: float = 0.0
+    """How many partial matches are expected to look for more events, if that is known."""
+
+
+class Programs:
+    """The branches of a plan, ready to run."""
+
+    def __init__(self, plan: LazyPlan) -> None:
+        self.plan = plan
+        self.bits = {
+            (event.variable, NEGATIVE if event.negated else "positive"): bit for bit, (event, _) in enumerate(plan.scanned)
+        }
+        self.columns, self.programs = build_lazy(plan.bound, plan.branches)
+
+    def bits_of(self, index: int) -> Array:
+        """The bit of each component of a branch."""
+        return np.array([self.bits[variable, "positive"] for variable in self.programs[index].variables], np.int64)
+
+
+@dataclass(slots=True)
+class Block:
+    """Partial matches: a column of `parts` each; in a tree `sets` has its bound components, and the one bound last."""
+
+    count: int
+    parts: Array
+    sets: Array
+
+    @staticmethod
+    def empty(width: int, room: int, *, tree: bool) -> Block:
+        return Block(0, np.empty((width, room), np.int32), np.empty((2, room if tree else 0), np.int64))
+
+    def keep(self, held: Array) -> None:
+        """Drops the partial matches where the mask is false."""
+        if held.all():
+            return
+        chosen = np.flatnonzero(held)
+        self.parts[:, : chosen.size] = self.parts[:, chosen]
+        if self.sets.size:
+            self.sets[:, : chosen.size] = self.sets[:, chosen]
+        self.count = int(chosen.size)
+
+
+class Nodes:
+    """Chains of the elements of Kleene components: the place of each, and the node before it."""
+
+    def __init__(self) -> None:
+        self.place = np.empty(1 << 10, np.int32)
+        self.before = np.empty(1 << 10, np.int32)
+        self.used = 0
+
+    def add(self, places: Array, before: Array) -> Array:
+        """Nodes for elements that follow the given ones (-1: none)."""
+        end = self.used + places.size
+        if end > self.place.size:
+            room = max(end, 2 * self.place.size)
+            self.place, self.before = (np.resize(array, room) for array in (self.place, self.before))
+        self.place[self.used : end] = places
+        self.before[self.used : end] = before
+        added = np.arange(self.used, end, dtype=np.int32)
+        self.used = end
+        return added
+
+
+class LazyPass(WorkingPass):
+    """One pass of a lazy plan over a working set."""
+
+    def __init__(self, programs: Programs, working: WorkingSet, metrics: Metrics, block: int) -> None:
+        super().__init__(programs.plan, working, metrics, block, programs.bits)
+        self._programs = programs
+        self._room = min(block, BLOCK)
+        rows = len(working)
+        self.filled = fill_columns(programs.columns, rows, self._filter_column, self.groups.rows)
+        self.earliest = self._earliest()
+        parts = self.groups.offsets.size - 1
+        self.segments = np.empty(rows if parts > 1 else 0, np.int32)
+        if parts > 1:
+            kernels.number_segments(self.groups.offsets, self.segments)
+        self.wanted = np.empty((2, parts), np.int64)
+        """Per segment the places that matches may end with."""
+        self._tables: Array | None = None
+        counts = programs.plan.options.evaluation != "auto"
+        self.alive = np.zeros(rows + 1 if counts else 0, np.int64)
+        if counts:
+            metrics.peak_buffered = max(metrics.peak_buffered, int(kernels.widest(working.ts, self.window)))
+
+    def _earliest(self) -> int | None:
+        """The time of the earliest event that a later match may have; None if every event is a match by itself."""
+        branches = self._plan.branches
+        if all(len(branch.components) == 1 and not branch.components[0].is_kleene for branch in branches):
+            return None
+        if self._plan.bound.count_window is None:
+            return int(self._working.ts[0])
+        begins, ends = self.groups.offsets[:-1], self.groups.offsets[1:]
+        oldest = np.maximum(begins, ends - self.window + 1)
+        oldest = oldest[oldest < ends]
+        return int(self.ts.take(oldest).min()) if oldest.size else None
+
+    def matches(self, index: int, stretches: Sequence[Stretch]) -> Iterator[Matches]:
+        """The matches of a branch, in blocks, before negation."""
+        run = _BranchRun(self, self._programs.programs[index], self._programs.bits_of(index), stretches)
+        for stretch in stretches:
+            kernels.ask(self.groups.offsets, self.groups.order, stretch.first, stretch.last, self.wanted)
+            yield from run.matches(stretch)
+        self._metrics.peak_instances = max(self._metrics.peak_instances, int(self.alive.cumsum().max(initial=0)))
+        self.alive[:] = 0
+
+    def bounds(self, *, tabled: bool) -> Array:
+        """The table of what each event allows others to be; an empty one if it is not worth making."""
+        if not tabled:
+            return np.empty((kernels.BOUNDS, 0), np.int32)
+        if self._tables is None:
+            self._tables = np.empty((kernels.BOUNDS, len(self._working)), np.int32)
+            kernels.prepare(self.groups.offsets, self.clock, self.rank, self.window, self._tables)
+        return self._tables
+
+    def segment_of(self, places: Array) -> Array:
+        """The segment of each place."""
+        return self.segments.take(places) if self.segments.size else np.zeros(places.size, np.int32)
+
+
+class _BranchRun:
+    """The search for the matches of one branch."""
+
+    def __init__(self, run: LazyPass, program: LazyProgram, bits: Array, stretches: Sequence[Stretch]) -> None:
+        self._run = run
+        self._program = program
+        self._plan: LazyPlan = run._plan
+        rows = len(run._working)
+        self._rows = rows
+        counts = np.zeros((program.count, 1), np.int64)
+        kernels.count_candidates(run.groups.masks, bits, np.array([0, rows]), counts)
+        roots = max(int(counts[stretch.order[0], 0]) for stretch in stretches)
+        tabled = max(roots, max(stretch.partials for stretch in stretches)) * WORTH_TABLES > rows
+        self._bounds = run.bounds(tabled=tabled)
+        self._before = np.empty((program.count, rows + 1 if tabled else 0), np.int32)
+        self._starts = np.append(0, counts.cumsum())
+        self._candidates = np.empty(int(counts.sum()), np.int32)
+        kernels.list_candidates(run.groups.masks, bits, self._before, self._starts, self._candidates)
+        self._everything = (1 << program.count) - 1
+        self._kleene = sum(1 << i for i, event in enumerate(program.branch.components) if event.is_kleene)
+        self._nodes = Nodes()
+        self._bound = np.empty(program.width, np.int64)
+        self._selected = np.empty(run._room, np.int64)
+        self._shares = np.ones(len(program.needs))
+        self._blocks: list[Block] = []
+
+    def matches(self, stretch: Stretch) -> Iterator[Matches]:
+        order = stretch.order
+        if stretch.tree:
+            self._shares = np.array(stretch.shares, np.float64)
+            # Kleene components come last, and the root is a single event.
+            order = tuple(sorted(order, key=lambda component: (self._kleene >> component) & 1))
+        steps = self._program.steps(order)
+        single = len(order) - self._kleene.bit_count()
+        dynamic = single if stretch.tree else 0
+        self._blocks = [
+            Block.empty(self._program.width, self._run._room, tree=depth < dynamic) for depth in range(len(order) + 1)
+        ]
+        for block in self._roots(steps[0]):
+            yield from self._complete(steps, 0, dynamic, block)
+
+    def _roots(self, step: Step) -> Iterator[Block]:
+        """Partial matches of the first component alone."""
+        program, run = self._program, self._run
+        component = step.component
+        places = self._candidates[self._starts[component] : self._starts[component + 1]]
+        segments = run.segment_of(places)
+        first, last = run.wanted[0].take(segments), run.wanted[1].take(segments)
+        fresh = places >= first
+        # An earlier event may still begin a match that ends here, if the first of the places asked for is in its window.
+        reach = fresh.copy()
+        earlier = np.flatnonzero(~fresh & (first < last))
+        reach[earlier] = run.clock.take(first[earlier]) - run.clock.take(places[earlier]) < run.window
+        reach &= places < last
+        run._metrics.evaluations += int(np.count_nonzero(fresh & reach))
+        places = places[fresh & reach if component == program.ends else reach]
+        block = self._blocks[0]
+        slots = program.slots[:2, component]
+        for begin in range(0, places.size, self._run._room):
+            some = places[begin : begin + self._run._room]
+            block.count = some.size
+            block.parts[slots[0], : some.size] = some
+            block.parts[slots[1], : some.size] = some
+            if block.sets.size:
+                block.sets[0, : some.size] = 1 << component
+            # A condition on the first event alone is left to filters only for Kleene components: a[1].x = 1.
+            if step.first:
+                self._filter_roots(step, block)
+            yield block
+
+    def _filter_roots(self, step: Step, block: Block) -> None:
+        slot = self._program.slots[0, step.component]
+        selected = block.parts[slot, : block.count].astype(np.int64)
+        ints, floats, valid, constants = self._run.filled
+        kept = kernels.filter_places(
+            self._program.filter,
+            2 * step.component,
+            step.first,
+            selected,
+            self._bound,
+            self._rows,
+            ints,
+            floats,
+            valid,
+            constants,
+        )
+        check_overflow(constants)
+        block.count = kept
+        block.parts[slot, :kept] = selected[:kept]
+        block.parts[self._program.slots[1, step.component], :kept] = selected[:kept]
+
+    def _complete(self, steps: Sequence[Step], depth: int, dynamic: int, block: Block) -> Iterator[Matches]:
+        """Completes partial matches that have just been given an event of the step at `depth`."""
+        if steps[depth].kleene:
+            yield from self._elements(steps, depth, dynamic, block)
+        else:
+            yield from self._go_on(steps, depth, dynamic, block)
+
+    def _go_on(self, steps: Sequence[Step], depth: int, dynamic: int, block: Block) -> Iterator[Matches]:
+        """Goes on with partial matches whose component at `depth` is complete."""
+        self._decide(steps, depth, dynamic, block)
+        self._run._metrics.instances += block.count
+        if not block.count:
+            return
+        if depth + 1 == len(steps):
+            matches = self._finished(block)
+            if matches.count:
+                self._run._metrics.sequences += matches.count
+                yield matches
+            return
+        step = steps[depth + 1]
+        bound_set = sum(1 << earlier.component for earlier in steps[: depth + 1])
+        chosen = -1 if depth + 1 < dynamic else step.component
+        for extended in self._extend(block, self._blocks[depth + 1], chosen, step.first, bound_set, step.kleene):
+            yield from self._complete(steps, depth + 1, dynamic, extended)
+
+    def _extend(
+        self, block: Block, out: Block, component: int, active: int, bound_set: int, kleene: bool, *, further: bool = False
+    ) -> Iterator[Block]:
+        """Blocks of the partial matches with one more event."""
+        program, run = self._program, self._run
+        state = np.zeros(4, np.int64)
+        everything, ends = (-1, -1) if kleene else (self._everything, program.ends)
+        singles = self._everything & ~self._kleene
+        while True:
+            status = kernels.extend(
+                component, further, active, singles, everything, ends, bound_set, block.count, block.parts, block.sets,
+                program.slots, program.relation, program.distinct, program.needs, program.via, program.compiled, self._shares,
+                run.groups.offsets, run.segments, run.clock, run.rank, run.window, run.wanted, self._bounds, self._before,
+                self._starts, self._candidates, run.alive, run.groups.order, self._bound,
+                self._selected, state, out.parts, out.sets, program.filter, self._rows, *run.filled,
+            )  # fmt: skip
+            check_overflow(run.filled[3])
+            out.count = int(state[kernels.COUNT])
+            if out.count:
+                yield out
+            if status == kernels.DONE:
+                break
+        run._metrics.evaluations += int(state[kernels.EVALUATIONS])
+
+    def _elements(self, steps: Sequence[Step], depth: int, dynamic: int, first: Block) -> Iterator[Matches]:
+        """Completes partial matches that have just got the first element of a Kleene component, for every choice of more."""
+        program, nodes = self._program, self._nodes
+        step = steps[depth]
+        slots = program.slots[:, step.component]
+        quantifier = program.branch.components[step.component].quantifier
+        assert quantifier is not None
+        bound_set = sum(1 << earlier.component for earlier in steps[: depth + 1])
+        base = nodes.used
+        first.parts[slots[NODE], : first.count] = nodes.add(first.parts[slots[1], : first.count], np.full(first.count, -1))
+        first.parts[slots[LENGTH], : first.count] = 1
+        length = 1
+        growing: list[tuple[Iterator[Block], int]] = []
+        block = first
+        while True:
+            if length >= max(1, quantifier.low):
+                closed = Block(block.count, block.parts[:, : block.count].copy(), block.sets[:, : block.count].copy())
+                yield from self._go_on(steps, depth, dynamic, closed)
+            if block.count and (quantifier.high is None or length < quantifier.high):
+                kept = Block(block.count, block.parts[:, : block.count].copy(), block.sets[:, :0])
+                out = Block.empty(program.width, self._run._room, tree=False)
+                further = self._extend(kept, out, step.component, step.further, bound_set, kleene=True, further=True)
+                growing.append((further, nodes.used))
+            following = self._next_block(growing)
+            if following is None:
+                break
+            block = following
+            length = len(growing) + 1
+            block.parts[slots[NODE], : block.count] = nodes.add(
+                block.parts[slots[1], : block.count], block.parts[slots[NODE], : block.count]
+            )
+            block.parts[slots[LENGTH], : block.count] = length
+        nodes.used = base
+
+    def _next_block(self, growing: list[tuple[Iterator[Block], int]]) -> Block | None:
+        """The next block of the longest lists that are still growing; nodes of finished ones are given back."""
+        while growing:
+            further, self._nodes.used = growing[-1]
+            block = next(further, None)
+            if block is not None:
+                return block
+            growing.pop()
+        return None
+
+    def _decide(self, steps: Sequence[Step], depth: int, dynamic: int, block: Block) -> None:
+        """Drops partial matches that a condition which no filter decides refuses."""
+        if depth < dynamic:
+            if depth:
+                self._decide_in_tree(block)
+            return
+        later = steps[depth].later
+        if not later or not block.count:
+            return
+        have = [step.component for step in steps[: depth + 1]]
+        evaluator = self._evaluator(have, block.parts[:, : block.count])
+        held = np.ones(block.count, bool)
+        for number in later:
+            held &= evaluator.holds(self._program.branch.conditions[number].condition.expression)
+        block.keep(held)
+
+    def _decide_in_tree(self, block: Block) -> None:
+        """The same for partial matches with different sets of bound components."""
+        conditions = self._program.branch.conditions
+        asked = [number for number in range(len(conditions)) if not (self._program.compiled >> number) & 1]
+        have_set, newest = block.sets[:, : block.count]
+        held = np.ones(block.count, bool)
+        for number in asked:
+            need = int(self._program.needs[number])
+            if need & self._kleene:
+                continue
+            rows = np.flatnonzero(held & (have_set & need == need) & ((need >> newest) & 1 == 1))
+            if rows.size:
+                have = [component for component in range(self._program.count) if (need >> component) & 1]
+                evaluator = self._evaluator(have, block.parts[:, rows])
+                held[rows] = evaluator.holds(conditions[number].condition.expression)
+        block.keep(held)
+
+    def _evaluator(self, have: Sequence[int], parts: Array) -> MatchEvaluator:
+        matches = self._as_matches(have, parts)
+        return MatchEvaluator(self._plan.bound, self._run.events.gather, MatchRows(matches))
+
+    def _as_matches(self, have: Sequence[int], parts: Array) -> Matches:
+        program = self._program
+        singles: dict[str, Array] = {}
+        lists: dict[str, tuple[Array, Array]] = {}
+        for component in sorted(have):
+            variable = program.variables[component]
+            if program.branch.components[component].is_kleene:
+                lists[variable] = self._lists(component, parts)
+            else:
+                singles[variable] = parts[program.slots[0, component]]
+        first = np.minimum.reduce([parts[program.slots[0, component]] for component in have])
+        last = np.maximum.reduce([parts[program.slots[1, component]] for component in have])
+        return Matches(parts.shape[1], singles, lists, first, last)
+
+    def _lists(self, component: int, parts: Array) -> tuple[Array, Array]:
+        slots = self._program.slots[:, component]
+        lengths = parts[slots[LENGTH]].astype(np.int64)
+        offsets = np.zeros(lengths.size + 1, np.int64)
+        places = np.empty(int(lengths.sum()), np.int32)
+        kernels.read_elements(
+            parts[slots[NODE]].astype(np.int64), lengths, self._nodes.place, self._nodes.before, offsets, places
+        )
+        return offsets, places
+
+    def _finished(self, block: Block) -> Matches:
+        """Complete matches: those that end where they are asked for, whose events differ and agree on all tests."""
+        program, run = self._program, self._run
+        matches = self._as_matches(range(program.count), block.parts[:, : block.count])
+        segments = run.segment_of(matches.last)
+        held = (matches.last >= run.wanted[0].take(segments)) & (matches.last < run.wanted[1].take(segments))
+        for one, other in program.apart:
+            held &= _differ(matches, program.variables[one], program.variables[other], self._rows)
+        if self._kleene and run.tests.shape[0]:
+            held &= _agree(matches, run.tests)
+        return matches.select(held)
+
+
+def _elements_of(matches: Matches, variable: str) -> tuple[Array, Array]:
+    """The match of each event of a variable, and its place."""
+    if variable in matches.singles:
+        return np.arange(matches.count), matches.singles[variable]
+    offsets, places = matches.lists[variable]
+    return np.repeat(np.arange(matches.count), np.diff(offsets)), places
+
+
+def _differ(matches: Matches, one: str, other: str, rows: int) -> Array:
+    """Which matches bind no event to both variables."""
+    match, places = _elements_of(matches, one)
+    other_match, other_places = _elements_of(matches, other)
+    shared = np.isin(match * rows + places, other_match * rows + other_places)
+    held = np.ones(matches.count, bool)
+    held[match[shared]] = False
+    return held
+
+
+def _agree(matches: Matches, tests: Array) -> Array:
+    """Which matches agree on every test: all events that have the attribute (code not -1) have the same value, and none NULL."""
+    held = np.ones(matches.count, bool)
+    for codes in tests:
+        lowest = np.full(matches.count, np.iinfo(np.int64).max)
+        highest = np.full(matches.count, -1)
+        for variable in (*matches.singles, *matches.lists):
+            match, places = _elements_of(matches, variable)
+            own = codes.take(places)
+            held[match[own == -2]] = False
+            np.minimum.at(lowest, match[own >= 0], own[own >= 0])
+            np.maximum.at(highest, match[own >= 0], own[own >= 0])
+        held &= (highest < 0) | (lowest == highest)
+    return held

@@ -1,0 +1,133 @@
+"""What matchers have in common that go over their working set in passes and decide negation and overlaps on finished matches.
+
+Nothing but recent events outlives a pass: matches are found anew from the events that a match may still begin with, and only
+those that the new events complete are reported. The work is at most doubled, memory is bounded by the window, and what is kept
+means the same to every later version.
+
+A match with a negated end belongs to the pass in which its window passes. Under NON-OVERLAP the events up to the end of a
+reported match cannot be selected again: their marks are cleared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kleene.common.columns import select
+from kleene.engine.matches import Matches
+from kleene.engine.non_overlap import choose
+from kleene.engine.working_matcher import WorkingMatcher
+from kleene.engine.working_pass import in_partitions
+from kleene.pattern.policies import Output, Strategy
+from kleene.plan.optimizer import Plan
+
+Array = np.ndarray[Any, Any]
+
+
+class ReportingMatcher(WorkingMatcher):
+    """The part of a matcher that reports what passes find."""
+
+    _writer: Any
+    """Writes matches as rows."""
+
+    def __init__(self, plan: Plan, bad_rows: str, run_rows: int, block: int) -> None:
+        super().__init__(plan, bad_rows, run_rows, block)
+        self._plan: Any = plan
+        self._window = plan.bound.window
+        negatives = [item for branch in plan.branches if branch.negation for item in branch.negation.components]
+        self._postponed = any(not item.before for item in negatives)
+        self._negated_start = any(not item.after for item in negatives)
+        self._non_overlap = plan.bound.query.output is Output.NON_OVERLAP
+        self._reported: int | None = None
+        """With a negated end: matches whose window passed by this time have been reported."""
+
+    def _make_pass(self) -> Any:
+        """A pass over the working set."""
+        raise NotImplementedError
+
+    def _found(self, run: Any, index: int, emit_from: int) -> Iterator[Matches]:
+        """The matches of a branch that rows from `emit_from` on complete, before negation."""
+        raise NotImplementedError
+
+    def _relevant(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        rows, masks = self._scan(batch)
+        if self._plan.all_rows:
+            inside = self._inside(batch, rows)
+            if not inside.all():
+                rows, masks = rows[inside], masks[inside]
+        return rows, masks
+
+    def _inside(self, batch: pa.RecordBatch, rows: Array) -> Array:
+        """Which rows belong to some partition: not those with a NULL key, or with another value than `[attr = v]` wants.
+
+        Under strict contiguity every event of the stream counts.
+        """
+        bound = self._plan.bound
+        if bound.query.strategy is Strategy.STRICT_CONTIGUITY:
+            return np.ones(rows.size, bool)
+        return in_partitions(bound, lambda name: select(batch.column(name), rows), rows.size)
+
+    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+        """Reports what the events up to the watermark (None: the end of time) make certain."""
+        working = self._working
+        earliest: int | None = None
+        if len(working) and (working.pending or self._postponed):
+            run = self._make_pass()
+            yield from self._report(run, watermark)
+            earliest = run.earliest
+        self._reported = watermark
+        if watermark is not None:
+            working.forget(self._horizon(watermark, earliest))
+
+    def _report(self, run: Any, watermark: int | None) -> Iterator[pa.RecordBatch]:
+        emit_from = 0 if self._postponed else self._working.kept
+        waiting: list[Matches] = []
+        for index in range(len(self._plan.branches)):
+            for matches in self._found(run, index, emit_from):
+                kept = run.negated(index, self._due(matches, run.ts, watermark))
+                if self._chosen_later(run):
+                    waiting.append(kept.take(np.arange(kept.count)))
+                elif kept.count:
+                    yield self._written(run, kept)
+        if waiting:
+            for kept in choose(waiting, run.groups.offsets, run.ended):
+                yield self._written(run, kept)
+        run.clear_ended()
+
+    def _chosen_later(self, run: Any) -> bool:  # noqa: ARG002 - a pass may choose while it runs
+        """Whether NON-OVERLAP chooses among finished matches."""
+        return self._non_overlap
+
+    def _written(self, run: Any, matches: Matches) -> pa.RecordBatch:
+        self.metrics.matches += matches.count
+        rows: pa.RecordBatch = self._writer.write(run.events, run.hashes, matches)
+        return rows
+
+    def _horizon(self, watermark: int, earliest: int | None) -> int | None:
+        """Events at or before this time can be forgotten; None if all may still matter."""
+        # A match that waits for its window to pass may reach back a window before that, and its negated start too.
+        windows = 2 if self._postponed and (self._negated_start or self._non_overlap) else 1
+        by_window = None if self._window is None else watermark - windows * self._window
+        if self._postponed or self._negated_start:
+            return by_window
+        by_start = watermark - 1 if earliest is None else min(earliest, watermark) - 1
+        return by_start if by_window is None else max(by_window, by_start)
+
+    def _due(self, matches: Matches, ts: Array, watermark: int | None) -> Matches:
+        """With a negated end, the matches whose window passed since the last pass.
+
+        NON-OVERLAP chooses in order of the last event, so there all that end by then must be known.
+        """
+        if not self._postponed:
+            return matches
+        assert self._window is not None
+        passes = ts.take(matches.last if self._non_overlap else matches.first) + self._window
+        due = np.ones(passes.size, bool)
+        if self._reported is not None:
+            due &= passes > self._reported
+        if watermark is not None:
+            due &= passes <= watermark
+        return matches.select(due)

@@ -1,0 +1,305 @@
+"""Alternatives compared: what each plan of a query is expected to cost on some events, and what it does cost.
+
+The statistics of the events are measured first and every alternative is estimated from them; then each is run, the one that is
+expected to be cheapest first. All give the same matches. One that is expected to take longer than `LONGEST` is not run.
+
+Cost: that of all alternatives together, over at most `EVENTS` events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from kleene.common.errors import DataError, PlanningError, Problem
+from kleene.interfaces.api import Options, Query, is_spark_frame
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kleene.engine.matcher import Matcher, Metrics
+    from kleene.plan.choice import Alternative
+    from kleene.plan.lazy import LazyPlan
+    from kleene.plan.optimizer import Plan
+    from kleene.plan.statistics import Statistics
+
+EVENTS = 100_000
+"""How many events alternatives are run on, unless more are asked for."""
+LONGEST = 60.0
+"""The longest that an alternative may be expected to run, in seconds."""
+STACKS = "active instance stacks"
+WARM = 1_000
+"""Events that each alternative sees before its time is taken: kernels are compiled by then."""
+REPEATED = 0.2
+"""A run that is shorter, in seconds, is repeated: the shortest of three counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a plan is expected to cost on all events."""
+
+    evaluations: float
+    partial_matches: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a plan did; None where its mechanism counts no such thing."""
+
+    evaluations: int | None
+    partial_matches: int | None
+    seconds: float
+    matches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One way to answer the query."""
+
+    name: str
+    order: str
+    """The variables in order of binding, alternatives of the pattern apart."""
+    plan: Any
+    """What forces it, as the option `plan`."""
+    estimated: Estimate | None
+    measured: Measurement | None
+    """None if it was expected to take too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A plan, and its alternatives side by side."""
+
+    plan: Plan
+    statistics: Statistics | None
+    events: int
+    compared: tuple[Compared, ...]
+    """The plan itself first, then the alternatives, those that are expected to be cheap first."""
+
+    @property
+    def matches(self) -> int:
+        """How many matches there are."""
+        measured = self.compared[0].measured
+        assert measured is not None
+        return measured.matches
+
+    def svg(self) -> str:
+        """The plan as a picture, an SVG document."""
+        return self.plan.svg()
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.plan), *self.lines()])
+
+    def lines(self) -> list[str]:
+        """The statistics and the table of alternatives, as text."""
+        from kleene.plan.estimates import statistics_lines, table
+
+        known = [] if self.statistics is None else statistics_lines(self.plan.bound, self.statistics)
+        head = ["", "", "order", "evaluations", "estimated", "partial matches", "estimated", "time", "estimated"]
+        rows = table(head, [self._row(item) for item in self.compared])
+        return [
+            *(["ST  statistics of the events"] if known else []),
+            *(f"    {line}" for line in known),
+            f"AN  alternatives over {self.events:,} events: {self.matches:,} matches each",
+            *(f"    {line}" for line in rows),
+        ]
+
+    def _row(self, item: Compared) -> list[str]:
+        from kleene.plan.estimates import number_text, time_text
+
+        done, guess = item.measured, item.estimated
+        fastest = min(other.measured.seconds for other in self.compared if other.measured is not None)
+        return [
+            "*" if done is not None and done.seconds == fastest else "",
+            item.name,
+            item.order,
+            _count(None if done is None else done.evaluations),
+            "" if guess is None else number_text(guess.evaluations),
+            _count(None if done is None else done.partial_matches),
+            "" if guess is None else number_text(guess.partial_matches),
+            "not run" if done is None else time_text(done.seconds * 1e9),
+            "" if guess is None else time_text(guess.seconds * 1e9),
+        ]
+
+
+def analyze(query: Query, events: Any, options: Options, *, most: int = EVENTS) -> Analysis:
+    """Runs a query over the first events by its own plan and by every alternative to it."""
+    if is_spark_frame(events):
+        message = "alternatives are run in this process, not on a Spark DataFrame"
+        raise DataError(Problem(message, hint=f"pass a part of it: events.limit({most}).toArrow()"))
+    table = _first(query, events, options, most)
+    own = _Contender("as planned", options.plan)
+    plan = query.plan_for(table.schema, options)
+    statistics, others = _contenders(query, table, options)
+    compared = [_compare(query, table, options, item) for item in (own, *others)]
+    counts = {item.measured.matches for item in compared if item.measured is not None}
+    assert len(counts) == 1, f"plans disagree about the number of matches: {compared}"
+    return Analysis(plan, statistics, table.num_rows, tuple(compared))
+
+
+@dataclass(frozen=True, slots=True)
+class _Contender:
+    name: str
+    plan: Any
+    order: str = ""
+    estimated: Estimate | None = None
+
+
+def _first(query: Query, events: Any, options: Options, most: int) -> pa.Table:
+    """The first events in stream order."""
+    import pyarrow as pa
+
+    from kleene.runtime.arrow import batches_of, event_stream, in_stream_order
+
+    stream = event_stream(events)
+    if isinstance(stream, pa.Table):
+        return in_stream_order(stream, query.plan_for(stream.schema, options).bound.schema).slice(0, most)
+    batches, rows = [], 0
+    for batch in batches_of(stream, most):
+        batches.append(batch.slice(0, most - rows))
+        rows += batches[-1].num_rows
+        if rows == most:
+            break
+    return pa.Table.from_batches(batches, stream.schema)
+
+
+def _contenders(query: Query, table: pa.Table, options: Options) -> tuple[Statistics | None, list[_Contender]]:
+    """The alternatives to a plan, and the statistics that they are estimated from."""
+    automaton = [_Contender("automaton", {"mechanism": "nfa"})]
+    lazy = _plan_or_none(query, table, options, {"mechanism": "lazy"})
+    if lazy is None:
+        return None, [_Contender(f"automaton ({name})", {"algorithm": name}) for name in ("merging", "basic", "backtrack")]
+    statistics = _statistics(lazy, table)
+    if _plan_or_none(query, table, options, automaton[0].plan) is None:
+        automaton = []
+    return statistics, [*_lazy_contenders(lazy, statistics), *automaton]
+
+
+def _plan_or_none(query: Query, table: pa.Table, options: Options, choice: Any) -> Any:
+    try:
+        return query.plan_for(table.schema, replace(options, plan=choice))
+    except PlanningError:
+        return None
+
+
+def _statistics(plan: LazyPlan, table: pa.Table) -> Statistics:
+    from kleene.engine.observe import collect_arrow
+
+    conditions = list(dict.fromkeys(item.condition.expression for branch in plan.branches for item in branch.conditions))
+    return collect_arrow(plan.bound, plan.scanned, conditions, plan.partition, table)
+
+
+def _lazy_contenders(plan: LazyPlan, statistics: Statistics) -> list[_Contender]:
+    """The alternatives that all branches have, the cheapest first."""
+    from kleene.plan.choice import alternatives
+
+    by_branch = [{item.name: item for item in alternatives(plan, branch, statistics)} for branch in plan.branches]
+    names = [name for name in by_branch[0] if all(name in found for found in by_branch)]
+    contenders = []
+    for name in names:
+        found = [own[name] for own in by_branch]
+        choice, order = _forced(plan, found)
+        if choice is not None:
+            contenders.append(_Contender(name, choice, order, _estimate(found, statistics.span)))
+    return sorted(contenders, key=lambda item: item.estimated.seconds if item.estimated else 0.0)
+
+
+def _forced(plan: LazyPlan, found: Sequence[Alternative]) -> tuple[Mapping[str, Any] | None, str]:
+    """What forces an alternative, and its order as text; None where branches ask for orders that contradict each other."""
+    orders = [
+        [branch.variables[index] for index in item.order]
+        for branch, item in zip(plan.branches, found, strict=True)
+        if item.order is not None
+    ]
+    if not orders:
+        return {"mechanism": "tree" if found[0].name == "tree" else "sequence"}, ""
+    text = "; ".join(", ".join(order) for order in orders)
+    if found[0].name == "eager":
+        return {"mechanism": "eager"}, text
+    merged = _merged(orders)
+    return None if merged is None else {"mechanism": "chain", "order": merged}, text
+
+
+def _merged(orders: Sequence[Sequence[str]]) -> list[str] | None:
+    """One order that contains all of them, if there is one.
+
+    >>> _merged([["c", "a"], ["c", "b", "a"]]), _merged([["a", "b"], ["b", "a"]])
+    (['c', 'b', 'a'], None)
+    """
+    sorter: TopologicalSorter[str] = TopologicalSorter({name: () for order in orders for name in order})
+    for order in orders:
+        for before, after in pairwise(order):
+            sorter.add(after, before)
+    try:
+        return list(sorter.static_order())
+    except CycleError:
+        return None
+
+
+def _estimate(found: Sequence[Alternative], span: float) -> Estimate:
+    return Estimate(
+        span * sum(item.evaluations for item in found),
+        span * sum(item.partial_matches for item in found),
+        span * sum(item.nanoseconds for item in found) / 1e9,
+    )
+
+
+def _compare(query: Query, table: pa.Table, options: Options, contender: _Contender) -> Compared:
+    guess = contender.estimated
+    if guess is not None and guess.seconds > LONGEST:
+        return Compared(contender.name, contender.order, contender.plan, guess, None)
+    plan = query.plan_for(table.schema, replace(options, plan=contender.plan))
+    _run(plan, table.slice(0, WARM), options)
+    matcher, seconds = _run(plan, table, options)
+    if seconds < REPEATED:
+        seconds = min(seconds, *(_run(plan, table, options)[1] for _ in range(2)))
+    chosen = _chosen(plan, matcher)
+    evaluations, partial_matches = _counted(plan, matcher.metrics, stacks=chosen == STACKS)
+    measured = Measurement(evaluations, partial_matches, seconds, matcher.metrics.matches)
+    return Compared(contender.name, contender.order or chosen, contender.plan, guess, measured)
+
+
+def _run(plan: Plan, table: pa.Table, options: Options) -> tuple[Matcher, float]:
+    """The matcher after a run over the events, and the seconds it took."""
+    from kleene.engine.build import build_matcher
+    from kleene.runtime.arrow import run_embedded
+
+    matcher = build_matcher(plan, table.schema, bad_rows=options.bad_rows)
+    begin = perf_counter()
+    run_embedded(matcher, table, plan.bound.schema)
+    return matcher, perf_counter() - begin
+
+
+def _chosen(plan: Plan, matcher: Matcher) -> str:
+    """What a lazy matcher chose for its last events: the orders of a branch one after another, those of branches apart."""
+    from kleene.engine.lazy import LazyMatcher
+    from kleene.plan.lazy import LazyPlan
+
+    if not isinstance(plan, LazyPlan) or not isinstance(matcher, LazyMatcher) or not matcher.metrics.relevant:
+        return ""
+    if matcher.chooser.takes_stacks:
+        return STACKS
+    found = []
+    for number, branch in enumerate(plan.branches):
+        orders = (stretch.order for stretch in matcher.chooser.stretches(number))
+        texts = dict.fromkeys(", ".join(branch.variables[index] for index in order) for order in orders)
+        found.append(" then ".join(texts))
+    return "; ".join(found)
+
+
+def _counted(plan: Plan, work: Metrics, *, stacks: bool) -> tuple[int | None, int | None]:
+    """Evaluations and partial matches. Stacks and automata count visits, and stacks make no partial matches."""
+    from kleene.plan.sequence import SequencePlan
+
+    if stacks or isinstance(plan, SequencePlan):
+        return work.visits, None
+    return work.evaluations or work.visits, work.instances
+
+
+def _count(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"

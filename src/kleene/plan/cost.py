@@ -1,0 +1,277 @@
+"""What an order of binding costs: expected evaluations and partial matches per unit of time.
+
+A branch is evaluated by binding its components one after another. For every partial match a step looks at all candidates of
+the next component in scope (inside the window, on the right side of the events bound so far) and evaluates the conditions that
+become decidable. With events that arrive evenly and independently (a Poisson stream per component) the tuples of one event for
+each of k components that lie within a window W, in order and in one partition number
+
+    r_1 ... r_k * (p W)^(k-1) * L / (k-1)!
+
+per unit of time: the earliest event lies anywhere, the others in the window after it, and L of their k! sequences respect the
+order (its linear extensions; p is the probability that two events are of one partition). Conditions thin the tuples out
+independently of each other. This is the cost W^k * r_1 ... r_k * sel of the multi-pattern paper (section 3.3) per unit of time
+instead of per window, without the tuples that are out of scope.
+
+A Kleene component binds any non-empty subsequence of its c = r p W candidates in a window, 2^c - 1 instead of c of them: its
+rate counts (2^c - 1) / c times, and never less than once. Where neighbours narrow the scope to a share s of the window this is
+too much (2^(s c) - 1 < s (2^c - 1)), so Kleene components are bound late rather than early. Negative components are probed
+once for each complete match, whatever the order.
+
+Invariant: what a step costs depends on the set of components bound and on the next one, never on the order in which the set was
+bound. Every number is finite: products stop at LARGEST, exponents at LARGEST_EXPONENT.
+Cost: microseconds for each new set, remembered by `Subsets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb, factorial, prod
+
+EVALUATION = 2.5
+"""Nanoseconds to evaluate the conditions of a step on one candidate."""
+PARTIAL = 6.0
+"""Nanoseconds to keep one partial match."""
+SCOPE = 25.0
+"""Nanoseconds to find the candidates in scope of one partial match."""
+PROBE = 25.0
+"""Nanoseconds to look for the events of one negative component around one complete match."""
+
+LARGEST = 1e150
+"""Rates, windows and numbers of tuples are cut off here: the product of two is still a number."""
+LARGEST_EXPONENT = 60.0
+"""A Kleene component has at most 2 to this power subsequences to choose from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a planner knows of a branch: numbers only. Sets of components are bit masks."""
+
+    rates: tuple[float, ...]
+    """Events per unit of time that each component can bind by itself, of all partitions."""
+    precedes: frozenset[tuple[int, int]]
+    """(i, j): component i precedes component j; transitively closed."""
+    conditions: tuple[tuple[int, float], ...]
+    """The components that a condition reads, and the share of tuples in scope that satisfy it."""
+    window: float
+    """The length of the window in the unit of time of the rates."""
+    same_partition: float = 1.0
+    """The probability that two events are of one partition."""
+    kleene: int = 0
+    """The Kleene components."""
+    negatives: int = 0
+    """How many negative components are probed for each complete match."""
+    implied: tuple[tuple[int, float, int], ...] = ()
+    """Comparisons that conditions imply: the components read, the share that satisfies them, and the components between. They are
+    asked, and thin tuples out, until the latter are bound.
+    """
+    prices: tuple[float, ...] = ()
+    """What each condition costs beside EVALUATION, in nanoseconds; nothing if empty."""
+
+    def __post_init__(self) -> None:
+        assert self.rates, "a branch has a component"
+        assert all(rate >= 0 for rate in self.rates), self.rates
+        assert all(mask >> len(self.rates) == 0 and 0 <= share <= 1 for mask, share in self.conditions), self.conditions
+        assert self.window >= 0, self.window
+        assert 0 <= self.same_partition <= 1, self.same_partition
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What an order costs per unit of time: evaluations and partial matches of all steps, complete matches included."""
+
+    evaluations: float
+    partial_matches: float
+    nanoseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What binding one more component costs per unit of time; `partial_matches` are those that hold after it."""
+
+    component: int
+    evaluations: float
+    partial_matches: float
+    nanoseconds: float
+
+
+def chain(model: Model, order: Sequence[int]) -> Estimate:
+    """The cost of binding in an order; the order of appearance is the eager one.
+
+    A hundred a, a hundred b and a single c in a window, of which one b suits c (section 4 of the lazy-NFA paper):
+
+    >>> model = Model((100, 100, 1), frozenset({(0, 1), (0, 2), (1, 2)}), ((0b011, 1.0), (0b110, 0.01)), window=1)
+    >>> chain(model, (0, 1, 2)).evaluations, chain(model, (2, 1, 0)).evaluations
+    (15100.0, 151.0)
+    """
+    found = steps(model, order)
+    probes = PROBE * model.negatives * found[-1].partial_matches
+    return Estimate(
+        sum(step.evaluations for step in found),
+        sum(step.partial_matches for step in found),
+        sum(step.nanoseconds for step in found) + probes,
+    )
+
+
+def steps(model: Model, order: Sequence[int]) -> tuple[Step, ...]:
+    """The cost of each step of an order of all components.
+
+    >>> model = Model((10, 1), frozenset({(0, 1)}), ((0b11, 0.5),), window=2)
+    >>> [(step.evaluations, step.partial_matches) for step in steps(model, (1, 0))]
+    [(1.0, 1.0), (20.0, 10.0)]
+    """
+    assert sorted(order) == list(range(len(model.rates))), order
+    known, bound, found = subsets(model), 0, []
+    for component in order:
+        found.append(known.extend(bound, component))
+        bound |= 1 << component
+    return tuple(found)
+
+
+def extend(model: Model, bound: int, component: int) -> Step:
+    """The cost of binding a component when the set `bound` is bound.
+
+    >>> extend(Model((10, 1), frozenset(), (), window=2), 0b10, 0).evaluations
+    40.0
+    """
+    return subsets(model).extend(bound, component)
+
+
+@lru_cache(maxsize=8)
+def subsets(model: Model) -> Subsets:
+    """The sets of components of a model; the same object while the model is in use."""
+    return Subsets(model)
+
+
+class Subsets:
+    """Sets of components of a model, each estimated once.
+
+    >>> Subsets(Model((3, 5), frozenset(), (), window=2)).tuples(0b11)
+    60.0
+    """
+
+    __slots__ = (
+        "_after", "_comparable", "_conditions", "_extensions", "_implied", "_incomparable", "_known", "_prices", "_rates", "_reach",
+    )  # fmt: skip
+
+    def __init__(self, model: Model) -> None:
+        components = range(len(model.rates))
+        self._reach = min(model.window, LARGEST) * model.same_partition
+        self._rates = [_rate(rate, self._reach, model.kleene >> i & 1) for i, rate in enumerate(model.rates)]
+        self._after = [sum(1 << j for j in components if (i, j) in model.precedes) for i in components]
+        assert all(self._after[j] & ~self._after[i] == 0 for i, j in model.precedes), "the order is transitively closed"
+        before = [sum(1 << i for i in components if (i, j) in model.precedes) for j in components]
+        everything = (1 << len(model.rates)) - 1
+        self._comparable = [self._after[i] | before[i] for i in components]
+        assert not any(self._comparable[i] >> i & 1 for i in components), "nothing precedes itself"
+        self._incomparable = [everything & ~self._comparable[i] for i in components]
+        # By the highest component read, so that a set adds what its highest component decides to what the others decide.
+        self._implied = model.implied
+        self._prices = [(mask, price) for (mask, _), price in zip(model.conditions, model.prices, strict=False) if price]
+        self._conditions: list[list[tuple[int, float]]] = [[] for _ in range(len(model.rates) + 1)]
+        for mask, share in model.conditions:
+            self._conditions[mask.bit_length()].append((mask, share))
+        constant = prod(share for _, share in self._conditions[0])
+        self._known: dict[int, tuple[float, float, float]] = {0: (1.0, constant, 0.0)}
+        self._extensions = {0: 1}
+
+    def extend(self, bound: int, component: int) -> Step:
+        """The cost of binding a component when the set `bound` is bound."""
+        added = 1 << component
+        assert not bound & added, "a component is bound once"
+        both = bound | added
+        decided = self._decided(bound)
+        tuples = self.tuples(both)
+        evaluations, partial_matches = tuples * decided, tuples * self._decided(both)
+        price = sum(price for mask, price in self._prices if mask & added and not mask & ~both)
+        scopes = SCOPE * self.tuples(bound) * decided
+        nanoseconds = (EVALUATION + price) * evaluations + PARTIAL * partial_matches + scopes
+        return Step(component, evaluations, partial_matches, nanoseconds)
+
+    def tuples(self, mask: int) -> float:
+        """Tuples of one event for each component of a set in scope of each other, per unit of time; none of the empty set."""
+        return self._estimated(mask)[2]
+
+    def partial_matches(self, mask: int) -> float:
+        """The tuples that satisfy all conditions on the set."""
+        return self.tuples(mask) * self._decided(mask)
+
+    def _decided(self, mask: int) -> float:
+        """The share of tuples that satisfies the conditions on the set, implied ones included."""
+        share = self._estimated(mask)[1]
+        for read, implied, between in self._implied:
+            if not read & ~mask and between & ~mask:
+                share *= implied
+        return share
+
+    def extensions(self, mask: int) -> int:
+        """The linear extensions of the order on a set: in how many sequences its events may come.
+
+        A set whose parts are ordered one after another, or not at all, is counted part by part. SEQ and AND make no other
+        sets, so that this takes polynomial time; any other order is counted by the component that comes last.
+
+        >>> Subsets(Model((1, 1, 1), frozenset({(0, 2), (1, 2)}), (), window=1)).extensions(0b111)
+        2
+        """
+        found = self._extensions.get(mask)
+        if found is None:
+            found = self._extensions[mask] = self._count(mask)
+        return found
+
+    def _count(self, mask: int) -> int:
+        part = _connected(self._comparable, mask)
+        if part != mask:
+            interleaved = comb(mask.bit_count(), part.bit_count())
+            return interleaved * self.extensions(part) * self.extensions(mask ^ part)
+        part = _connected(self._incomparable, mask)
+        if part != mask:
+            return self.extensions(part) * self.extensions(mask ^ part)
+        last = (i for i in range(mask.bit_length()) if mask >> i & 1 and not self._after[i] & mask)
+        return sum(self.extensions(mask ^ 1 << i) for i in last)
+
+    def _estimated(self, mask: int) -> tuple[float, float, float]:
+        """Of a set: r_1 ... r_k (p W)^(k-1), the share of tuples that satisfies its conditions, and the number of tuples."""
+        found = self._known.get(mask)
+        if found is not None:
+            return found
+        highest = mask.bit_length()
+        others = mask ^ 1 << highest - 1
+        weight, decided, _ = self._estimated(others)
+        rate = self._rates[highest - 1]
+        weight = min(weight * rate * self._reach, LARGEST) if others else rate
+        for read, share in self._conditions[highest]:
+            if not read & ~mask:
+                decided *= share
+        tuples = min(weight * (self.extensions(mask) / factorial(mask.bit_count() - 1)), LARGEST)
+        self._known[mask] = weight, decided, tuples
+        return weight, decided, tuples
+
+
+def _rate(rate: float, reach: float, kleene: int) -> float:
+    """A rate as it counts: that of a Kleene component once for each subsequence instead of each candidate.
+
+    >>> _rate(2, 1.5, 0), _rate(2, 1.5, 1), _rate(0.1, 1.5, 1)
+    (2, 4.666666666666667, 0.1)
+    """
+    rate = min(rate, LARGEST)
+    candidates = rate * reach
+    if not kleene or candidates <= 1:
+        return rate
+    subsequences: float = 2.0 ** min(candidates, LARGEST_EXPONENT) - 1
+    return rate * max(1.0, subsequences / candidates)
+
+
+def _connected(neighbours: Sequence[int], mask: int) -> int:
+    """The components of a set that are connected with its lowest one.
+
+    >>> _connected([0b010, 0b101, 0b010], 0b101)
+    1
+    """
+    reached = ahead = mask & -mask
+    while ahead and reached != mask:
+        lowest = ahead & -ahead
+        found = neighbours[lowest.bit_length() - 1] & mask & ~reached
+        reached |= found
+        ahead = (ahead ^ lowest) | found
+    return reached

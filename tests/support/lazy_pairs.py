@@ -1,0 +1,340 @@
+"""Random (query, stream) pairs under skip_till_any_match: every mechanism and order of binding, against the oracle.
+
+Each pair is answered by a chain in a random order, in random cuts, orders of delivery, encodings, `run_rows` and `block`, and
+by one more plan (the automatic one, eager, a tree, a planner); every sixteenth by chains in all orders, if there are at most
+six. Matches must be the oracle's, their ids unique and the same under every plan, and RETURN values the oracle's. Some pairs
+run again with events that tie, which must be refused where the oracle refuses them. What the planner refuses as not supported
+yet is counted, no more.
+
+As a script it runs many pairs with plain-Python kernels (nothing is compiled) and prints a JSON report:
+
+    KLEENE_KERNELS=python python tests/support/lazy_pairs.py SEED COUNT [--first NUMBER] [--break NAME] [--stop-after FAILURES]
+
+`--break` sabotages the engine on purpose, to see that the comparison notices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
+
+from kleene.common.errors import DataError, PlanningError
+from kleene.common.schema import schema_of_arrow
+from kleene.engine import lazy_pass, non_overlap
+from kleene.engine.build import build_matcher
+from kleene.engine.kernels import lazy as kernels
+from kleene.engine.kernels import negation
+from kleene.engine.lazy_pass import _BranchRun
+from kleene.engine.negation import NegativeIndex
+from kleene.interfaces.api import Query
+from kleene.pattern.bind import bind
+from kleene.pattern.normalize import Branch
+from kleene.pattern.operators import Conjunction, Disjunction, Pattern
+from kleene.pattern.operators import Sequence as Seq
+from kleene.pattern.operators import events as components
+from kleene.plan import lazy
+from kleene.plan.lazy import LazyPlan
+from kleene.plan.optimizer import make_plan
+from kleene.plan.options import LAZY_CHOICES, LazyOptions
+from kleene.runtime.arrow import in_stream_order
+from kleene.testing import oracle
+from kleene.testing.case_routes import canonical
+from kleene.testing.random_queries import chance
+from kleene.testing.strategies import Example, any_match_example
+from support import nfa_pairs, sase_pairs
+from support.nfa_pairs import Comparison, bare, call_options, tied
+from support.nfa_pairs import _rewritten as rewritten
+from support.sase_pairs import Report, Setting
+
+PLANNERS = LAZY_CHOICES["planner"]
+MOST_ORDERS = 6
+
+
+def plans() -> list[LazyOptions | None]:
+    """Every way to evaluate lazily but a chain in a given order; None is the automatic plan."""
+    found = [None, LazyOptions(), LazyOptions("eager"), LazyOptions(adaptive=False)]
+    found += [LazyOptions("tree", selectivity=selectivity) for selectivity in LAZY_CHOICES["selectivity"]]
+    return found + [LazyOptions("chain", planner=planner) for planner in PLANNERS]
+
+
+PLANS = plans()
+
+
+def plan_name(options: LazyOptions | None) -> str:
+    """What a plan is called in reports."""
+    if options is None:
+        return "auto"
+    if options.evaluation == "tree":
+        return f"tree by {options.selectivity}"
+    if options.evaluation == "chain":
+        return f"chain by {options.planner}" if options.order is None else "chain in an order"
+    return options.evaluation if options.adaptive else "not adaptive"
+
+
+def positives_of(example: Example) -> list[str]:
+    return [event.variable for event in components(example.query.pattern) if not event.negated]
+
+
+def settings_of(rng: Random, example: Example, number: int) -> list[Setting]:
+    """A chain in a random order, or in every one, in random cuts; and one more plan, cut or not."""
+    names = positives_of(example)
+    orders = [tuple(rng.sample(names, len(names)))]
+    if number % 16 == 0:
+        every = list(permutations(names))
+        orders = every if len(every) <= MOST_ORDERS else orders
+    other = random_cut(rng) if chance(rng, 0.5) else Setting()
+    settings = [replace(random_cut(rng), options=LazyOptions("chain", order)) for order in orders]
+    return [*settings, replace(other, options=rng.choice(PLANS))]
+
+
+def random_cut(rng: Random) -> Setting:
+    """As for other mechanisms, but with few small blocks: they cost most, and one in four finds what they find."""
+    return replace(sase_pairs.random_setting(rng), block=rng.choice((1, 2, 3, 3, 8, 1000, 1000, 1000)))
+
+
+class Pair:
+    """An example, bound once and as a table, with the oracle's answer."""
+
+    def __init__(self, example: Example) -> None:
+        self.example = example
+        self.table = sase_pairs.numbered(example)
+        self.schema = schema_of_arrow(self.table.schema, **example.schema_kwargs)
+        self.bound = bind(example.query, self.schema)
+        self.bare = bind(bare(example).query, self.schema) if example.query.returns else self.bound
+        self.wanted = oracle.matches(self.bound, example.events)
+
+    def plan(self) -> LazyPlan | None:
+        """The lazy plan; None if the planner says that it does not support the query yet."""
+        try:
+            plan = make_plan(self.bound, LazyOptions())
+        except PlanningError as error:
+            if not str(error).startswith("not supported yet: "):
+                raise
+            return None
+        assert isinstance(plan, LazyPlan)
+        return plan
+
+    def answer(self, setting: Setting, *, with_returns: bool = False) -> list[dict[str, Any]]:
+        """The engine's match rows."""
+        plan = make_plan(self.bound if with_returns else self.bare, setting.options)
+        table = self.table
+        if setting.dictionaries:
+            table = table.set_column(*_encoded(table, "s")).set_column(*_encoded(table, "type"))
+        matcher = build_matcher(plan, table.schema, run_rows=setting.run_rows, block=setting.block)
+        if setting.shuffle:
+            order = list(range(table.num_rows))
+            Random(setting.seed).shuffle(order)
+            table = table.take(pa.array(order, pa.int64()))
+        ordered = in_stream_order(table, self.schema).combine_chunks()
+        found = [rows for batch in setting.batches(ordered) for rows in matcher.feed(batch)]
+        rows = [row for rows in (*found, *matcher.finish()) for row in rows.to_pylist()]
+        assert matcher.metrics.matches == len(rows)
+        assert matcher.metrics.events == table.num_rows
+        return rows
+
+
+def _encoded(table: pa.Table, name: str) -> tuple[int, str, pa.ChunkedArray]:
+    return table.column_names.index(name), name, table.column(name).dictionary_encode()
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+
+def check(pair: Pair, settings: list[Setting], rng: Random) -> list[str]:
+    """How the engine's answers differ from the oracle's and from one another; empty if they do not."""
+    comparison = Comparison(pair.example, pair.wanted)
+    for setting in settings:
+        comparison.add(setting, pair.answer(setting))
+    if pair.example.query.returns:
+        comparison.report += _returned(pair, rng.choice(settings))
+    return comparison.report
+
+
+def _returned(pair: Pair, setting: Setting) -> list[str]:
+    names = [item.alias for item in pair.example.query.returns]
+    rows = pair.answer(setting, with_returns=True)
+    found = Counter(canonical({name: row[name] for name in names}) for row in rows)
+    expected = Counter(canonical(oracle.returns(pair.bound, pair.example.events, match)) for match in pair.wanted)
+    report = [] if found == expected else [f"{setting}: RETURN gives {found - expected}, expected {expected - found}"]
+    if len({row["match_id"] for row in rows}) < len(rows):
+        report.append(f"{setting}: RETURN rows share a match id")
+    return report
+
+
+def check_ties(example: Example, rng: Random, seen: Counter[str]) -> list[str]:
+    """How the engine's answer to events that tie differs from the oracle's, which may be an error."""
+    shown, ties = tied(bare(example), rng), rng.choice(("error", "error", "arrival"))
+    try:
+        wanted = oracle.matches(shown.bound(), shown.events, ties=ties)
+    except DataError:
+        wanted = None
+    seen[f"ties={ties} {'refused' if wanted is None else 'answered'}"] += 1
+    options = {**call_options(shown), "ties": ties, "plan": rng.choice(PLANS)}
+    comparison = Comparison(shown, wanted or [])
+    try:
+        comparison.add(options, Query(shown.query).match(sase_pairs.numbered(shown), **options).to_pylist())
+        if wanted is None:
+            comparison.report.append(f"{options}: a tie is not refused")
+    except DataError as error:
+        if wanted is not None or "tie at timestamp" not in str(error):
+            comparison.report.append(f"{options}: {error}")
+    return comparison.report and [*comparison.report, sase_pairs.describe(shown)]
+
+
+# --- what was seen ----------------------------------------------------------------------------------------------------
+
+
+OPERATORS = {Seq: "SEQ", Conjunction: "AND", Disjunction: "OR"}
+
+
+def features(pair: Pair) -> Iterator[str]:
+    """What a pair has, for the report."""
+    yield from nfa_pairs.features(pair.example, pair.wanted)
+    yield from {OPERATORS[type(node)] for node in _nodes(pair.example.query.pattern) if type(node) in OPERATORS}
+    yield f"depth {_depth(pair.example.query.pattern)}"
+    yield from {feature for branch in pair.bound.branches for feature in _branch_features(branch)}
+
+
+def _branch_features(branch: Branch) -> Iterator[str]:
+    events = branch.positives
+    pairs = [(one, other) for other in range(len(events)) for one in range(other)]
+    shared = [pair for pair in pairs if set(events[pair[0]].types) & set(events[pair[1]].types)]
+    apart = [pair for pair in shared if pair not in branch.order]
+    if apart:
+        yield "distinct events"
+    if any(events[one].is_kleene or events[other].is_kleene for one, other in apart):
+        yield "distinct elements"
+    if 0 < len(branch.order) < len(pairs):
+        yield "partial order"
+    if any(negative.anywhere for negative in branch.negatives):
+        yield "negation under AND"
+    if any(len(negative.after) > 1 or len(negative.before) > 1 for negative in branch.negatives):
+        yield "negation with several neighbours"
+
+
+def plan_features(plan: LazyPlan) -> Iterator[str]:
+    """What a plan has to decide."""
+    conditions = [item for branch in plan.branches for item in branch.conditions]
+    if any(item.via for item in conditions):
+        yield "implied comparison"
+    if any(not item.compiled for item in conditions):
+        yield "decided on blocks"
+    if any(len(item.condition.variables) > 2 for item in conditions):
+        yield "three events in a condition"
+    if plan.tests:
+        yield "test that does not divide"
+    if plan.partition:
+        yield "partitions"
+
+
+def setting_features(setting: Setting) -> Iterator[str]:
+    yield f"plan: {plan_name(setting.options)}"  # type: ignore[arg-type] - the options of a lazy plan
+    yield from (f"{name}={getattr(setting, name)}" for name in ("batch_rows", "run_rows", "block"))
+    if setting.dictionaries:
+        yield "dictionaries"
+    if setting.shuffle:
+        yield "shuffled"
+
+
+def _nodes(pattern: Pattern) -> Iterator[Pattern]:
+    yield pattern
+    for part in getattr(pattern, "parts", ()):
+        yield from _nodes(part)
+
+
+def _depth(pattern: Pattern) -> int:
+    return max((1 + _depth(part) for part in getattr(pattern, "parts", ())), default=0)
+
+
+def run(seed: int, numbers: range, stop_after: int = 3) -> Report:
+    """Checks some examples of a seed."""
+    report = Report(0, 0, Counter(), [])
+    for number in numbers:
+        if len(report.failures) >= stop_after:
+            break
+        rng = Random(f"{seed}:{number}")
+        pair = Pair(any_match_example(seed, number))
+        report.pairs += 1
+        report.matches += len(pair.wanted)
+        report.seen.update(features(pair))
+        try:
+            plan = pair.plan()
+            if plan is None:
+                report.seen["refused"] += 1
+                continue
+            settings = settings_of(rng, pair.example, number)
+            report.seen.update(plan_features(plan))
+            report.seen.update(feature for setting in settings for feature in setting_features(setting))
+            found = check(pair, settings, rng)
+            if number % 10 == 0:
+                found += check_ties(pair.example, rng, report.seen)
+        except Exception:  # noqa: BLE001 - any exception is a finding, reported with its example
+            found = [traceback.format_exc()]
+        if found:
+            example = f"any_match_example({seed}, {number})"
+            report.failures.append("\n  ".join((example, *found, sase_pairs.describe(pair.example))))
+    return report
+
+
+# --- sabotage: a test of the tests ------------------------------------------------------------------------------------
+
+
+SABOTAGE: dict[str, Callable[[], None]] = {
+    "short-memory": sase_pairs.SABOTAGE["short-memory"],
+    "unsteady-ids": sase_pairs.SABOTAGE["unsteady-ids"],
+    # An event may be simultaneous with the one that it must precede.
+    "wider-scope": rewritten(kernels, "extend", "BEFORE, bound", "AFTER, bound"),
+    "wider-window": rewritten(kernels, "prepare", "[place] < window", "[place] <= window"),
+    "shared-events": rewritten(kernels, "extend", "if distinct[chosen] & have:", "if False:"),
+    "shared-elements": rewritten(_BranchRun, "_finished", "in program.apart", "in ()"),
+    # A match that ends with the last event of the batch before is reported again.
+    "stale-matches": rewritten(kernels, "ask", "order[fresh] < first_row", "order[fresh] < first_row - 1"),
+    # Candidates are skipped where a block was full.
+    "lost-remainder": rewritten(kernels, "extend", "low += state[OFFSET]", "low += 2 * state[OFFSET]"),
+    "implied-backwards": rewritten(
+        lazy, "implied_comparisons", "Attribute(*left), Attribute(*right)", "Attribute(*right), Attribute(*left)"
+    ),
+    "implied-strictly": rewritten(lazy, "implied_comparisons", '"<" if path.strict else "<="', '"<"'),
+    # Of the components around a negative one, one is enough.
+    "any-neighbour": rewritten(NegativeIndex, "dead", "np.maximum.reduce(after)", "np.minimum.reduce(after)"),
+    # Negation under AND looks no further than the last event.
+    "hasty-negation": rewritten(negation, "probe", "ts[first[match]] + window", "ts[last[match]] + 1"),
+    "tests-forgotten": rewritten(lazy_pass, "_agree", "(lowest == highest)", "(lowest <= highest)"),
+    # A tree gives up where a component has one candidate left.
+    "hasty-tree": rewritten(kernels, "extend", "if size == 0:", "if size <= 1:"),
+    "undecided-tree": rewritten(_BranchRun, "_decide_in_tree", "if need & self._kleene:", "if need:"),
+    # Which of several matches with the same events is reported depends on the order of binding.
+    "any-of-overlapping": rewritten(non_overlap, "choose_apart", "range(length)", "range(sizes[best])"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("seed", "count"):
+        parser.add_argument(name, type=int)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first example")
+    parser.add_argument("--stop-after", type=int, default=3)
+    parser.add_argument("--break", dest="sabotage", choices=SABOTAGE)
+    given = parser.parse_args()
+    SABOTAGE.get(given.sabotage, lambda: None)()
+    report = run(given.seed, range(given.first, given.first + given.count), given.stop_after)
+    fields = {name: getattr(report, name) for name in ("pairs", "matches", "seen", "failures")}
+    json.dump({**fields, "compiled": "numba" in sys.modules}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
