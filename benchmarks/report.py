@@ -61,7 +61,7 @@ def put_part(page: str, name: str, text: str) -> str:
 def section(presentation: Presentation, experiment: Experiment, context: dict[str, Any], figures: Path) -> str:
     """One experiment: what was expected, the table, the figures, how to read them."""
     name, title = experiment.name, experiment.title
-    heading = f"Experiment {name}" if name.isdigit() else name.capitalize()
+    heading = f"Experiment {name}" if name.isdigit() else re.sub(r"(\d+)$", r" \1", name.capitalize())
     parts = [f"### {heading}: {title}", f"Expected: {experiment.headline}.", presentation.tables[name](experiment)]
     drawn = draw(presentation.figures, presentation.suite.name, experiment, figures)
     parts += [f"![{title}](figures/{path.name})" for path in drawn]
@@ -114,14 +114,15 @@ def _context(context: dict[str, Any]) -> str:
 OPENING = """# Benchmarks
 
 The experiments of the papers that Kleene implements, with the papers' parameters, and comparisons with today's engines. This
-page is written by `python -m benchmarks SUITE --report` from the results of a run; the suites are `sase` and `saseplus`.
+page is written by `python -m benchmarks SUITE --report` from the results of a run; the suites are `sase`, `saseplus` and
+`lazy`.
 
 ```
 pip install -e '.[spark,bench]'
 python -m benchmarks sase                         # everything; results in artifacts/bench/sase.json
 python -m benchmarks sase --quick                 # a fifth of the events or fewer
 python -m benchmarks sase --experiment 1 embedded # some of it
-python -m benchmarks sase --no-jvm                # without Spark (saseplus: without Flink)
+python -m benchmarks sase --no-jvm                # without Spark (saseplus, lazy: without Flink)
 python -m benchmarks sase --report                # the suite's part of this page, from the results
 ```
 

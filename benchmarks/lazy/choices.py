@@ -79,7 +79,7 @@ def _point(one: Workload) -> Point:
 def race(contenders: Sequence[Contender], events: int, parameters: dict[str, float | str]) -> Point:
     """Times those contenders that may be the fastest, and auto; of the others it keeps the time of their only run."""
     for contender in contenders:
-        if contender.name in (AUTO, "eager", "sequence"):
+        if contender.name in (AUTO, "tree", "sequence"):
             contender.run()  # what is compiled for a query is compiled by these
     seen = {contender.name: _once(contender, events) for contender in contenders}
     if len({item.matches for item in seen.values()}) > 1:

@@ -25,7 +25,7 @@ def figure_10(scale: Scale) -> Experiment:
     table, query = phases(scale), phase_query()
     plans: dict[str, Plan] = {**PAPER, AUTO: None}
     for name, plan in plans.items():
-        steps(name, query, table.slice(0, scale.step), plan, scale.step)  # what is compiled is compiled here
+        steps(name, query, table.slice(0, 2 * scale.step), plan, scale.step)  # what is compiled is compiled here
     counted = {name: steps(name, query, table, plan, scale.step) for name, plan in plans.items()}
     points = tuple(_point(number, scale, [of[number] for of in counted.values()]) for number in range(len(counted["eager"])))
     return Experiment(

@@ -18,7 +18,7 @@ from benchmarks.lazy.streams import SEED, Scale, typed
 
 VARIABLES = "abcdef"
 WORK_PER_EVENT = 25.0
-"""What the best order may take per event, as far as can be said beforehand: evaluations, and partial matches as several each."""
+"""What the best order is expected to take per event, at most: evaluations, a partial match counting as several."""
 AFFORDABLE = 250.0
 """What an order may take at most to be tried."""
 PARTIAL = 10.0
@@ -93,7 +93,7 @@ def workload(number: int, scale: Scale) -> Workload:
     >>> print(workload(4, SCALES["tiny"]).query())
     PATTERN SEQ(A a, B b, C c, D d)
     WHERE a.x0 + 0.908 < b.x0 AND b.g1 = c.g1
-    WITHIN 233
+    WITHIN 609
     RETURN a.ts AS a, b.ts AS b, c.ts AS c, d.ts AS d
     """
     random = random_of(number, 0)

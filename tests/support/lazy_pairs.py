@@ -2,9 +2,10 @@
 
 Each pair is answered by a chain in a random order, in random cuts, orders of delivery, encodings, `run_rows` and `block`, and
 by one more plan (the automatic one, eager, a tree, a planner); every sixteenth by chains in all orders, if there are at most
-six. Matches must be the oracle's, their ids unique and the same under every plan, and RETURN values the oracle's. Some pairs
-run again with events that tie, which must be refused where the oracle refuses them. What the planner refuses as not supported
-yet is counted, no more.
+six. Scopes are looked up or searched for. Some plans are made from statistics, those of the events or random ones, and cut into
+stretches wherever another order seems better, however few events there are. Matches must be the oracle's, their ids unique and
+the same under every plan, and RETURN values the oracle's. Some pairs run again with events that tie, which must be refused
+where the oracle refuses them. What the planner refuses as not supported yet is counted, no more.
 
 As a script it runs many pairs with plain-Python kernels (nothing is compiled) and prints a JSON report:
 
@@ -21,11 +22,13 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from itertools import permutations
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -34,10 +37,11 @@ if __name__ == "__main__":
 
 from kleene.common.errors import DataError, PlanningError
 from kleene.common.schema import schema_of_arrow
-from kleene.engine import lazy_pass, non_overlap
+from kleene.engine import lazy_choice, lazy_pass, non_overlap
 from kleene.engine.build import build_matcher
 from kleene.engine.kernels import lazy as kernels
 from kleene.engine.kernels import negation
+from kleene.engine.lazy_choice import Chooser
 from kleene.engine.lazy_pass import _BranchRun
 from kleene.engine.negation import NegativeIndex
 from kleene.interfaces.api import Query
@@ -46,10 +50,12 @@ from kleene.pattern.normalize import Branch
 from kleene.pattern.operators import Conjunction, Disjunction, Pattern
 from kleene.pattern.operators import Sequence as Seq
 from kleene.pattern.operators import events as components
-from kleene.plan import lazy
+from kleene.pattern.text import expression_text
+from kleene.plan import lazy, optimizer
 from kleene.plan.lazy import LazyPlan
 from kleene.plan.optimizer import make_plan
 from kleene.plan.options import LAZY_CHOICES, LazyOptions
+from kleene.plan.statistics import Statistics
 from kleene.runtime.arrow import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
@@ -89,21 +95,50 @@ def positives_of(example: Example) -> list[str]:
     return [event.variable for event in components(example.query.pattern) if not event.negated]
 
 
-def settings_of(rng: Random, example: Example, number: int) -> list[Setting]:
-    """A chain in a random order, or in every one, in random cuts; and one more plan, cut or not."""
+@dataclass(frozen=True, slots=True)
+class LazySetting(Setting):
+    """How a pair is run; none of it may change the answer."""
+
+    tables: bool = True
+    """Whether scopes are looked up in tables."""
+    planned: bool = False
+    """Whether a plan is made from statistics, and stretches are cut, though the events are few."""
+    known: int | None = None
+    """The seed of random statistics that a user gives."""
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """What the engine takes from the number of events, as the setting has it."""
+        tables = patch.object(lazy_pass, "worth_tables", lambda *_: self.tables)
+        with tables, patch.multiple(lazy_choice, **EAGER_PLANNING) if self.planned else nullcontext():
+            yield
+
+
+EAGER_PLANNING = {"FEW_ROWS": 1, "SLICE_ROWS": 1, "TOGETHER": 2, "FEWEST_WINDOWS": 0, "WORTH_CUTTING": 1.0, "WORTH_MEASURING": 0.0}
+"""Settings of the planner under which few events are enough for it."""
+
+
+def random_setting(rng: Random) -> LazySetting:
+    """The whole stream or random cuts; mostly large blocks, for small ones cost most."""
+    cut = asdict(sase_pairs.random_setting(rng)) if chance(rng, 0.5) else {"options": None}
+    planned = chance(rng, 0.25)
+    return LazySetting(
+        **{**cut, "block": rng.choice((1, 2, 3, 3, 8, 1000, 1000, 1000))},
+        tables=chance(rng, 0.5),
+        planned=planned,
+        known=rng.randrange(1 << 30) if planned and chance(rng, 0.5) else None,
+    )
+
+
+def settings_of(rng: Random, example: Example, number: int) -> list[LazySetting]:
+    """A chain in a random order, or in every one; and one more plan."""
     names = positives_of(example)
     orders = [tuple(rng.sample(names, len(names)))]
     if number % 16 == 0:
         every = list(permutations(names))
         orders = every if len(every) <= MOST_ORDERS else orders
-    other = random_cut(rng) if chance(rng, 0.5) else Setting()
-    settings = [replace(random_cut(rng), options=LazyOptions("chain", order)) for order in orders]
-    return [*settings, replace(other, options=rng.choice(PLANS))]
-
-
-def random_cut(rng: Random) -> Setting:
-    """As for other mechanisms, but with few small blocks: they cost most, and one in four finds what they find."""
-    return replace(sase_pairs.random_setting(rng), block=rng.choice((1, 2, 3, 3, 8, 1000, 1000, 1000)))
+    settings = [replace(random_setting(rng), options=LazyOptions("chain", order)) for order in orders]
+    return [*settings, replace(random_setting(rng), options=rng.choice(PLANS))]
 
 
 class Pair:
@@ -128,9 +163,20 @@ class Pair:
         assert isinstance(plan, LazyPlan)
         return plan
 
-    def answer(self, setting: Setting, *, with_returns: bool = False) -> list[dict[str, Any]]:
+    def _statistics(self, seed: int | None) -> Statistics | None:
+        """Random statistics."""
+        if seed is None:
+            return None
+        rng, plan = Random(seed), self.plan()
+        assert plan is not None
+        rates = {event.variable: rng.choice((0.0, 0.1, 1.0, 1.0, 100.0)) for event in plan.positives if chance(rng, 0.8)}
+        known = {expression_text(item): rng.choice((0.0, 0.01, 0.5, 1.0)) for item in plan.conditions if chance(rng, 0.8)}
+        return Statistics(rates, known, span=rng.choice((0.0, 10.0)))
+
+    def answer(self, setting: LazySetting, *, with_returns: bool = False) -> list[dict[str, Any]]:
         """The engine's match rows."""
-        plan = make_plan(self.bound if with_returns else self.bare, setting.options)
+        bound = self.bound if with_returns else self.bare
+        plan = make_plan(bound, setting.options, statistics=self._statistics(setting.known))
         table = self.table
         if setting.dictionaries:
             table = table.set_column(*_encoded(table, "s")).set_column(*_encoded(table, "type"))
@@ -140,11 +186,12 @@ class Pair:
             Random(setting.seed).shuffle(order)
             table = table.take(pa.array(order, pa.int64()))
         ordered = in_stream_order(table, self.schema).combine_chunks()
-        found = [rows for batch in setting.batches(ordered) for rows in matcher.feed(batch)]
-        rows = [row for rows in (*found, *matcher.finish()) for row in rows.to_pylist()]
-        assert matcher.metrics.matches == len(rows)
+        with setting.applied():
+            found = [rows for batch in setting.batches(ordered) for rows in matcher.feed(batch)]
+            found += matcher.finish()
+        assert matcher.metrics.matches == sum(rows.num_rows for rows in found)
         assert matcher.metrics.events == table.num_rows
-        return rows
+        return [row for rows in found for row in rows.to_pylist()]
 
 
 def _encoded(table: pa.Table, name: str) -> tuple[int, str, pa.ChunkedArray]:
@@ -154,7 +201,7 @@ def _encoded(table: pa.Table, name: str) -> tuple[int, str, pa.ChunkedArray]:
 # --- comparing --------------------------------------------------------------------------------------------------------
 
 
-def check(pair: Pair, settings: list[Setting], rng: Random) -> list[str]:
+def check(pair: Pair, settings: list[LazySetting], rng: Random) -> list[str]:
     """How the engine's answers differ from the oracle's and from one another; empty if they do not."""
     comparison = Comparison(pair.example, pair.wanted)
     for setting in settings:
@@ -164,7 +211,7 @@ def check(pair: Pair, settings: list[Setting], rng: Random) -> list[str]:
     return comparison.report
 
 
-def _returned(pair: Pair, setting: Setting) -> list[str]:
+def _returned(pair: Pair, setting: LazySetting) -> list[str]:
     names = [item.alias for item in pair.example.query.returns]
     rows = pair.answer(setting, with_returns=True)
     found = Counter(canonical({name: row[name] for name in names}) for row in rows)
@@ -241,8 +288,11 @@ def plan_features(plan: LazyPlan) -> Iterator[str]:
         yield "partitions"
 
 
-def setting_features(setting: Setting) -> Iterator[str]:
+def setting_features(setting: LazySetting) -> Iterator[str]:
     yield f"plan: {plan_name(setting.options)}"  # type: ignore[arg-type] - the options of a lazy plan
+    yield "scopes looked up" if setting.tables else "scopes searched for"
+    if setting.planned:
+        yield "planned" if setting.known is None else "planned from random statistics"
     yield from (f"{name}={getattr(setting, name)}" for name in ("batch_rows", "run_rows", "block"))
     if setting.dictionaries:
         yield "dictionaries"
@@ -293,20 +343,33 @@ def run(seed: int, numbers: range, stop_after: int = 3) -> Report:
 # --- sabotage: a test of the tests ------------------------------------------------------------------------------------
 
 
+def _wider_window() -> None:
+    """WITHIN excludes its end; this engine includes it."""
+    original = optimizer.plan_lazy
+
+    def plan_lazy(bound: Any, *args: Any, **kwargs: Any) -> Any:
+        longer = {name: length + 1 for name in ("window", "count_window") if (length := getattr(bound, name)) is not None}
+        return original(replace(bound, **longer), *args, **kwargs)
+
+    optimizer.plan_lazy = plan_lazy
+
+
 SABOTAGE: dict[str, Callable[[], None]] = {
+    "wider-window": _wider_window,
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
     "unsteady-ids": sase_pairs.SABOTAGE["unsteady-ids"],
-    # An event may be simultaneous with the one that it must precede.
-    "wider-scope": rewritten(kernels, "extend", "BEFORE, bound", "AFTER, bound"),
-    "wider-window": rewritten(kernels, "prepare", "[place] < window", "[place] <= window"),
+    # A scope has one place more before an event that must follow.
+    "wider-scope": rewritten(kernels, "extend", "last = min(last, _before(", "last = min(last, 1 + _before("),
+    # Searched for, not looked up, a scope begins with what is simultaneous with the event before it.
+    "wider-search": rewritten(kernels, "_after", "following = place + 1", "return place + 1"),
     "shared-events": rewritten(kernels, "extend", "if distinct[chosen] & have:", "if False:"),
     "shared-elements": rewritten(_BranchRun, "_finished", "in program.apart", "in ()"),
     # A match that ends with the last event of the batch before is reported again.
-    "stale-matches": rewritten(kernels, "ask", "order[fresh] < first_row", "order[fresh] < first_row - 1"),
+    "stale-matches": rewritten(kernels, "ask", "else first_row", "else first_row - 1"),
     # Candidates are skipped where a block was full.
     "lost-remainder": rewritten(kernels, "extend", "low += state[OFFSET]", "low += 2 * state[OFFSET]"),
     "implied-backwards": rewritten(
-        lazy, "implied_comparisons", "Attribute(*left), Attribute(*right)", "Attribute(*right), Attribute(*left)"
+        lazy, "implied_comparisons", "Comparison(operator, ", "Comparison(operator.replace('<', '>'), "
     ),
     "implied-strictly": rewritten(lazy, "implied_comparisons", '"<" if path.strict else "<="', '"<"'),
     # Of the components around a negative one, one is enough.
@@ -317,6 +380,8 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # A tree gives up where a component has one candidate left.
     "hasty-tree": rewritten(kernels, "extend", "if size == 0:", "if size <= 1:"),
     "undecided-tree": rewritten(_BranchRun, "_decide_in_tree", "if need & self._kleene:", "if need:"),
+    # Between two orders of binding, the matches that end with a row are lost.
+    "gap-between-stretches": rewritten(Chooser, "_cut", "found.append((begin, best))", "found.append((begin + 1, best))"),
     # Which of several matches with the same events is reported depends on the order of binding.
     "any-of-overlapping": rewritten(non_overlap, "choose_apart", "range(length)", "range(sizes[best])"),
 }

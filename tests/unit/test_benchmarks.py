@@ -5,9 +5,18 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from benchmarks.__main__ import main
 from benchmarks.harness import Contender, Disagreement, Experiment, Outcome, from_json, measure, to_json
+from benchmarks.lazy import throughput
+from benchmarks.lazy.choices import HOPELESS, loss, race
+from benchmarks.lazy.contenders import AUTO, evaluations
+from benchmarks.lazy.report import PRESENTATION as LAZY
+from benchmarks.lazy.streams import F_C, SCALES, correlated_events, stock_query, stocks
+from benchmarks.lazy.workloads import AFFORDABLE, WORK_PER_EVENT, workload
 from benchmarks.report import Presentation, write_report
 from benchmarks.sase.report import PRESENTATION as SASE
 from benchmarks.sase.streams import selectivity
@@ -17,7 +26,9 @@ from benchmarks.saseplus.speed import CASES, check_matches, kleene_matches, orac
 from benchmarks.saseplus.streams import P, events, output_complexity, pattern_query, stream
 from benchmarks.suite import load, run_suite, save
 
-PRESENTATIONS = {"sase": SASE, "saseplus": SASEPLUS}
+import kleene
+
+PRESENTATIONS = {"sase": SASE, "saseplus": SASEPLUS, "lazy": LAZY}
 
 Results = dict[str, dict[str, Experiment]]
 
@@ -78,6 +89,110 @@ def test_enumerating_and_matching_count_the_same(results: Results) -> None:
     for point in results["saseplus"]["1"].points:
         assert point["enumerated"].work["complexity"] > (point["enumerated"].matches or 0)
         assert "complexity" not in point["matching"].work
+
+
+def test_the_eager_automaton_is_the_chain_of_the_sequence(results: Results) -> None:
+    for name in ("figure7", "figure8"):
+        for point in results["lazy"][name].points:
+            chain = f"chain {str(point.parameters['sequence']).replace(', ', '')}"
+            assert evaluations(point[chain]) == evaluations(point["eager"])
+
+
+def test_orders_that_begin_with_the_rare_event_save_evaluations(results: Results) -> None:
+    rare = [point for point in results["lazy"]["figure7"].points if point.parameters["f_c"] == F_C[0]]
+    assert len(rare) == 2
+    for point in rare:
+        assert 100 * evaluations(point["chain cba"]) < evaluations(point["eager"])
+
+
+def test_chains_that_begin_with_the_last_event_hold_no_instances(results: Results) -> None:
+    for point in results["lazy"]["figure9"].points:
+        assert point["chain cba"].work["peak_instances"] == 0
+        assert point["chain bca"].work["peak_instances"] < point["eager"].work["peak_instances"]
+
+
+def test_the_best_chain_changes_with_the_rarest_type(results: Results) -> None:
+    points = results["lazy"]["figure10"].points
+    assert [point.parameters["rarest"] for point in points] == ["c", "c", "a", "a", "b", "b"]
+    for rarest, good, bad in (
+        ("c", "chain cba", "chain abc"),
+        ("a", "chain abc", "chain cba"),
+        ("b", "chain bac", "chain acb"),
+    ):
+        of_phase = [point for point in points if point.parameters["rarest"] == rarest]
+        fewer, more = (sum(evaluations(point[name]) for point in of_phase) for name in (good, bad))
+        assert 2 * fewer < more
+
+
+def test_c_is_thinned_out_evenly_and_the_others_stay() -> None:
+    everything, some = stocks(9_000, 1.0), stocks(9_000, 0.03)
+    is_c = [pc.equal(table["ticker"], "GOOG") for table in (everything, some)]
+    of_c = [table.filter(mask)["ts"].to_numpy() for table, mask in zip((everything, some), is_c, strict=True)]
+    assert len(of_c[1]) == int(0.03 * len(of_c[0]))
+    assert set(of_c[1]) <= set(of_c[0])
+    assert np.diff(of_c[1]).max() < 2 * np.diff(of_c[1]).min()
+    rest = [table.filter(pc.invert(mask)) for table, mask in zip((everything, some), is_c, strict=True)]
+    assert rest[0].equals(rest[1])
+
+
+def test_finance_and_hi_tech_are_correlated_and_google_is_not() -> None:
+    table = stocks(9_000, 1.0, history=True)
+    pairs = {"a, b": "a.sector = 'Finance' AND b.sector = 'Hi-Tech'", "b, c": "a.sector = 'Hi-Tech' AND b.ticker = 'GOOG'"}
+    matches = {}
+    for name, components in pairs.items():
+        text = (
+            f"PATTERN SEQ(Stock a, Stock b) WHERE {components} AND Corr(a.history, b.history) > 0.98 WITHIN 60 RETURN a.ts AS a"
+        )
+        query = stock_query("abc", "correlation")
+        matches[name] = kleene.query(text, functions=query.logical.functions).match(table, time="ts", type="type").num_rows
+    assert matches["a, b"] > 50 * matches["b, c"]
+
+
+def test_streams_with_correlations_are_shorter_where_c_is_frequent() -> None:
+    fewest, most = SCALES["full"].correlations
+    lengths = [correlated_events(f_c, SCALES["full"]) for f_c in F_C]
+    assert lengths == sorted(lengths, reverse=True)
+    assert (lengths[0], lengths[-1]) == (most, fewest)
+
+
+def test_random_workloads_can_be_afforded_and_have_the_matches_expected() -> None:
+    scale = SCALES["quick"]
+    found = [workload(number, scale) for number in range(200)]
+    assert {len(one.rates) for one in found} == {3, 4, 5, 6}
+    assert {one.operator for one in found} == {"SEQ", "AND"}
+    assert any(max(one.rates) > 100 * min(one.rates) for one in found)
+    assert all(one.model.best() <= 1.1 * WORK_PER_EVENT or one.window == 5 for one in found)
+    assert any(one.work(one.variables) > AFFORDABLE for one in found)
+    one = next(one for one in found if one.keys > 1 and one.conditions and expected_matches(one) > 3_000)
+    assert one.query().match(one.table(), time="ts", type="type").num_rows == pytest.approx(expected_matches(one), rel=0.25)
+
+
+def expected_matches(one) -> float:
+    everything = (1 << len(one.rates)) - 1
+    return one.events * one.model.tuples(everything, everything)
+
+
+class Timed:
+    """A contender that takes its time, and counts its runs."""
+
+    def __init__(self, name: str, work: int, matches: int = 1) -> None:
+        self.runs, self.name, self.work, self.matches = 0, name, work, matches
+
+    def run(self) -> Outcome:
+        self.runs += 1
+        sum(range(self.work))
+        return Outcome(self.matches, {"evaluations": self.work, "visits": 0})
+
+
+def test_a_contender_without_hope_runs_once() -> None:
+    auto, good, bad = (Timed(AUTO, 100_000), Timed("chain ab", 100_000), Timed("chain ba", int(20 * HOPELESS) * 100_000))
+    point = race([auto, good, bad], 10, {"workload": 1})
+    assert bad.runs == 1
+    assert len(point["chain ba"].cpu) == 1
+    assert len(point[AUTO].cpu) == 3
+    assert loss(point, "chain ba") > HOPELESS
+    with pytest.raises(Disagreement, match="'chain ab': 2"):
+        race([auto, Timed("chain ab", 10, matches=2)], 10, {"workload": 1})
 
 
 def test_contenders_that_disagree_are_refused() -> None:
@@ -142,6 +257,32 @@ def test_peers_are_compared_match_by_match(case) -> None:
     check_matches(case, W, table, expected, AnotherSystem(expected))
     with pytest.raises(Disagreement, match=r"such as \[\("):
         check_matches(case, W, table, expected, AnotherSystem([*expected[1:], (1, 2, 3)]))
+
+
+@pytest.mark.parametrize("case", throughput.CASES[::5], ids=lambda case: f"{case.predicates}, {case.place}")
+def test_rising_events_are_compared_match_by_match(case, tmp_path: Path) -> None:
+    table = rising_somewhere(case)
+    rows = list(zip(table["type"].to_pylist(), table["x"].to_pylist(), strict=True))
+    of_type = {kind: [at for at, (own, _) in enumerate(rows) if own == kind] for kind in "ABC"}
+    expected = sorted(
+        (a, b, c)
+        for b in of_type["B"]
+        for a in of_type["A"]
+        for c in of_type["C"]
+        if a < b < c < a + throughput.WINDOW and rows[a][1] < rows[b][1] < rows[c][1]
+    )
+    assert expected
+    assert throughput.kleene_matches(table) == expected
+    throughput.check_matches(table, AnotherSystem(expected), tmp_path)
+    with pytest.raises(Disagreement, match=r"such as \[\("):
+        throughput.check_matches(table, AnotherSystem(expected[1:]), tmp_path)
+
+
+def rising_somewhere(case: throughput.Case) -> pa.Table:
+    """A short stream of a case that has matches."""
+    return next(
+        table for table in (case.table(events) for events in range(300, 3_000, 300)) if throughput.kleene_matches(table)
+    )
 
 
 @pytest.mark.parametrize("presentation", PRESENTATIONS.values(), ids=list(PRESENTATIONS))

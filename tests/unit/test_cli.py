@@ -29,6 +29,7 @@ KLEENE = "PATTERN SEQ(A+ a[], B b) WITHIN 100"
 PAIRS = "PATTERN SEQ(A a, B b) WHERE [id] WITHIN 10 RETURN a.id AS id, b.ts - a.ts AS gap INTO Pair"
 AFTER = "PATTERN SEQ(Pair p, B b) WHERE p.gap > 0 WITHIN 100"
 EVENTS = pa.table({"ts": [1, 2, 3, 20], "type": ["A", "B", "B", "B"], "id": [7, 7, 8, 7]})
+RISE = "PATTERN SEQ(A a, B b) WHERE a.id < b.id WITHIN 10"
 
 
 @pytest.fixture
@@ -68,6 +69,13 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["match", "-q", KLEENE, "events.csv", *ROLES, "--compressed", "-o", "m.csv"], "give a Parquet or Arrow file"),
         (["match", "-q", KLEENE, "events.csv", *ROLES, "--limit-runs", "many"], "expected a number"),
         (["match", "-q", KLEENE, "events.csv", *ROLES, "--at-limit", "drop"], "invalid choice"),
+        (["match", "-q", RISE, "events.csv", *ROLES, "--plan", "mechanism=chain,b"], "expected NAME=VALUE, found 'b'"),
+        (["match", "-q", RISE, "events.csv", *ROLES, "--plan", "order=b++a"], "as order=c+a+b, found 'b++a'"),
+        (["match", "-q", RISE, "events.csv", *ROLES, "--plan", "order="], "as order=c+a+b, found ''"),
+        (["statistics", "query.sase", "--time", "ts"], "file of events is required"),
+        (["statistics", "-q", RISE, "events.csv", *ROLES, "--fraction", "0.5"], "--engine spark"),
+        (["statistics", "-q", RISE, "events.csv", *ROLES, "--fraction", "0"], "above 0 and at most 1, found '0'"),
+        (["statistics", "-q", RISE, "events.csv", *ROLES, "--fraction", "half"], "above 0 and at most 1, found 'half'"),
         (["check"], "a query is required"),
         (["check", "query.sase", "-q", SEQUENCE], "not both"),
         (["check", "-q", SEQUENCE, "--columns", "ts:int"], "--time COLUMN is required"),
@@ -167,6 +175,13 @@ def test_types_file(tmp_path: Path) -> None:
 
 def test_plan_settings() -> None:
     assert settings("pushdown=false,depth=2") == {"pushdown": False, "depth": 2}
+    for order in ("c+a+b", "c,a,b", "c + a, b"):
+        assert settings(f"mechanism=chain,order={order},adaptive=true") == {
+            "mechanism": "chain",
+            "order": ["c", "a", "b"],
+            "adaptive": True,
+        }
+    assert settings("order=true") == {"order": ["true"]}
 
 
 # check.
@@ -353,7 +368,8 @@ def test_match_writes_compressed_rows(suffix: str, repeated: str, tmp_path: Path
     assert main(["match", "-q", KLEENE, repeated, *ROLES, "--compressed", "-o", str(path), "--stats"]) == 0
     captured = capsys.readouterr()
     assert "6 events, 31 matches in 1 row," in captured.err
-    assert all(f"  {name}: " in captured.err for name in ("merged", "peak_runs", "buffered", "dropped_runs", "dropped_matches"))
+    assert all(f"  {name}: " in captured.err for name in ("merged", "peak_runs", "buffered"))
+    assert ": 0\n" not in captured.err
     table = pq.read_table(path) if suffix == "parquet" else pa.ipc.open_file(path).read_all()
     assert kleene.count(table) == kleene.expand(table).num_rows == 31
 
@@ -364,6 +380,31 @@ def test_match_forced_algorithm(repeated: str, capsys: pytest.CaptureFixture[str
         assert main(["match", "-q", *argv, "--format", "csv"]) == 0
         assert "31 matches" in capsys.readouterr().err
         assert main(["explain", "-q", *argv]) == 0
+
+
+@pytest.fixture
+def typed(tmp_path: Path) -> str:
+    """A hundred A, then a B, then an A and a B: only the last pair rises."""
+    path = tmp_path / "typed.parquet"
+    pq.write_table(pa.table({"ts": range(103), "type": ["A"] * 100 + ["B", "A", "B"], "id": [9] * 101 + [1, 2]}), path)
+    return str(path)
+
+
+def test_match_in_a_forced_order(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["match", "-q", RISE, typed, *ROLES, "--format", "csv", "--stats"]
+    counted = {}
+    for order in ("a,b", "b,a"):
+        assert main([*argv, "--plan", "mechanism=chain", "--plan", f"order={order}"]) == 0
+        err = capsys.readouterr().err
+        assert "103 events, 1 match," in err
+        counted[order] = dict(line.strip().split(": ") for line in err.splitlines()[1:])
+    assert counted["a,b"]["peak_buffered"] == counted["b,a"]["peak_buffered"] == "10"
+    assert counted["a,b"]["evaluations"] == "118", "101 A, then 9 pairs with the first B and 8 with the second"
+    assert counted["b,a"]["evaluations"] == "19", "2 B, then the same pairs"
+    assert counted["a,b"]["peak_instances"] == "10"
+    assert "peak_instances" not in counted["b,a"]
+    assert main([*argv, "--plan", "order=b+x"]) == 1
+    assert "'x' in the plan's order is no positive component" in capsys.readouterr().err
 
 
 def test_match_limits(repeated: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -446,6 +487,72 @@ def test_other_queries_must_help(
     path.write_text(other, encoding="utf-8")
     assert main(["check", "-q", query, "--with", str(path)]) == code
     assert message in capsys.readouterr().err
+
+
+# statistics.
+
+
+def test_statistics_are_what_the_planner_takes(typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "known.json"
+    assert main(["statistics", "-q", RISE, typed, *ROLES]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith("103 relevant events, ")
+    found = json.loads(captured.out)
+    assert found == kleene.statistics(kleene.query(RISE), pq.read_table(typed), time="ts", type="type").to_json()
+    assert main(["statistics", "-q", RISE, typed, *ROLES, "-o", str(path)]) == 0
+    assert capsys.readouterr().out == ""
+    assert json.loads(path.read_text(encoding="utf-8")) == found
+    assert main(["explain", "-q", RISE, *COLUMNS, "--statistics", str(path)]) == 0
+    plan = capsys.readouterr().out
+    assert "rate of b: 0.0194 per unit of time" in plan
+    assert "CH  choice" in plan
+    assert main(["match", "-q", RISE, typed, *ROLES, "--statistics", str(path), "--format", "csv"]) == 0
+    assert "1 match," in capsys.readouterr().err
+
+
+def test_statistics_of_several_files_out_of_order(typed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, halves = pq.read_table(typed), [str(tmp_path / name) for name in ("late.parquet", "early.parquet")]
+    pq.write_table(table.slice(50), halves[0])
+    pq.write_table(table.slice(0, 50), halves[1])
+    assert main(["statistics", "-q", RISE, typed, *ROLES]) == 0
+    whole = capsys.readouterr().out
+    assert main(["statistics", "-q", RISE, *halves, *ROLES]) == 1
+    assert "not in time order" in capsys.readouterr().err
+    assert main(["statistics", "-q", RISE, *halves, *ROLES, "--unsorted"]) == 0
+    assert capsys.readouterr().out == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "known.json: not JSON"),
+        ("[1]", "known.json: statistics are an object"),
+        ('{"rates": {"x": 1}}', "a rate is given for 'x'"),
+        ('{"rates": {"a": NaN}}', "the rate of 'a' must be a finite number"),
+        ('{"selectivities": {"a.id > b.ts": 0.5}}', "no condition between events"),
+    ],
+)
+@pytest.mark.parametrize("command", ["match", "explain"])
+def test_statistics_files_are_checked(
+    command: str, text: str, message: str, events: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "known.json"
+    path.write_text(text, encoding="utf-8")
+    assert main([command, "-q", RISE, events, *ROLES, "--statistics", str(path)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_statistics_are_those_of_the_query_that_is_asked(
+    events: str, pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "known.json"
+    path.write_text('{"rates": {"p": 2, "b": 3}}', encoding="utf-8")
+    argv = ["-q", AFTER, events, *ROLES, "--with", pairs, "--statistics", str(path)]
+    assert main(["explain", *argv]) == 0
+    plans = capsys.readouterr().out.split("plan of 'query'")
+    assert ["rate of p: 2" in plan for plan in plans] == [False, True]
+    assert main(["match", *argv, "--format", "csv"]) == 0
+    assert "2 matches," in capsys.readouterr().err
 
 
 # generate.
@@ -586,6 +693,16 @@ def test_match_on_spark(events: str, capsysbinary: pytest.CaptureFixture[bytes])
     assert main(["match", "-q", SEQUENCE, events, *ROLES, "--engine", "spark", "--master", "local[2]"]) == 0
     (row,) = (json.loads(line) for line in capsysbinary.readouterr().out.splitlines())
     assert (row["a"]["ts"], row["b"]["ts"]) == (1, 2)
+
+
+@pytest.mark.spark
+def test_statistics_on_spark(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["statistics", "-q", RISE, typed, *ROLES]
+    assert main(argv) == 0
+    embedded = json.loads(capsys.readouterr().out)
+    assert main([*argv, "--engine", "spark", "--master", "local[2]"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rates"], found["events"]) == (pytest.approx(embedded["rates"]), 103)
 
 
 @pytest.mark.spark

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 import pytest
 
 from kleene.common.schema import schema_of_arrow
-from kleene.generators import retail, sase, stock
+from kleene.generators import quotes, retail, sase, stock
 from kleene.generators.blocks import BLOCK_ROWS, rebatch
+from kleene.generators.quotes import QuotesOptions
 from kleene.generators.retail import RetailOptions
 from kleene.generators.retail_stories import EVENT_TYPES, MISPLACED_WINDOW, SHOPLIFTING_WINDOW, STORIES
 from kleene.generators.sase import SaseOptions
@@ -28,6 +29,7 @@ TABLES: dict[str, tuple[Callable[[Any], pa.Table], Any]] = {
     "sase": (sase.table, SaseOptions(events=BLOCK_ROWS + 5_000, theta=0.5)),
     "sase-rate": (sase.table, SaseOptions(events=3_000, rate=1_000.0, attribute_type="int64")),
     "stock": (stock.table, StockOptions(events=BLOCK_ROWS + 5_000)),
+    "quotes": (quotes.table, QuotesOptions(events=BLOCK_ROWS + 5_000)),
     "retail": (retail.table, RetailOptions(events=5_000)),
 }
 
@@ -64,6 +66,7 @@ def test_number_and_order_of_events(generator: tuple[Callable[[Any], pa.Table], 
 def test_no_events() -> None:
     assert sase.table(SaseOptions(events=0)).num_rows == 0
     assert stock.table(StockOptions(events=0)).schema == stock.schema(StockOptions())
+    assert quotes.table(QuotesOptions(events=0)).schema == quotes.schema(QuotesOptions())
 
 
 def test_rebatch_refuses_empty_batches() -> None:
@@ -115,6 +118,42 @@ def test_stock_prices_walk(p: float) -> None:
     assert pc.min_max(events["volume"]).as_py() == {"min": 1, "max": 1_000}
 
 
+def test_quotes_are_shared_out_and_finance_and_hi_tech_take_turns() -> None:
+    options = QuotesOptions(events=BLOCK_ROWS, tickers=2)
+    events = quotes.table(options)
+    names = {
+        row["values"]: row["counts"] / BLOCK_ROWS for row in pc.value_counts(events["ticker"].combine_chunks()).to_pylist()
+    }
+    assert set(names) == {"F1", "F2", "H1", "H2", "GOOG"}
+    assert names.pop("GOOG") == pytest.approx(1 / 3, abs=0.01)
+    assert all(share == pytest.approx(1 / 6, abs=0.02) for share in names.values())
+    sector = np.array(events["sector"].to_pylist())
+    half = options.sway_events // 2
+    first, second = sector[:half], sector[half : 2 * half]
+    assert (first == "Finance").sum() > 1.1 * (first == "Hi-Tech").sum()
+    assert (second == "Hi-Tech").sum() > 1.1 * (second == "Finance").sum()
+
+
+def test_finance_and_hi_tech_follow_the_market_and_google_does_not() -> None:
+    options = QuotesOptions(events=20_000)
+    events = quotes.table(options)
+    ticker, price = np.array(events["ticker"].to_pylist()), events["price"].to_numpy()
+    for name in ("F1", "H3"):
+        rise, fall = (np.diff(price[rows][ticker[rows] == name]) for rows in (slice(0, options.turn), slice(5_000, 10_000)))
+        assert rise.mean() == pytest.approx(options.trend, rel=0.2)
+        assert fall.mean() == pytest.approx(-options.trend, rel=0.2)
+    steps = np.diff(price[ticker == "GOOG"])
+    assert abs(steps.mean()) < 0.1
+    assert steps.std() == pytest.approx(1, abs=0.1)
+
+
+def test_walks_go_on_from_block_to_block() -> None:
+    events = quotes.table(QuotesOptions(events=BLOCK_ROWS + 100, trend=0.0))
+    ticker, price = np.array(events["ticker"].to_pylist()), events["price"].to_numpy()
+    for name in ("F1", "H1", "GOOG"):
+        assert np.abs(np.diff(price[ticker == name])).max() < 7
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -127,6 +166,11 @@ def test_stock_prices_walk(p: float) -> None:
         lambda: StockOptions(symbols=0),
         lambda: StockOptions(rate=-1),
         lambda: StockOptions(seed=-1),
+        lambda: QuotesOptions(tickers=0),
+        lambda: QuotesOptions(turn=0),
+        lambda: QuotesOptions(sway=1.5),
+        lambda: QuotesOptions(rate=0),
+        lambda: QuotesOptions(events=-1),
         lambda: RetailOptions(shelves=1),
         lambda: RetailOptions(events=100),
         lambda: RetailOptions(misplaced=-1),

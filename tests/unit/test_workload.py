@@ -290,3 +290,14 @@ def test_trace_of_a_query() -> None:
     assert [len(step.accepted) for step in traced.steps] == [0, 1, 0, 0, 1, 0, 0]
     with pytest.raises(BindingError, match=r"label column 'nam'.*\n.*did you mean 'name'"):
         kleene.query("PATTERN A a").trace(table, label="nam", **ROLES)
+
+
+def test_statistics_are_given_by_the_name_of_a_query() -> None:
+    pairs = kleene.workload({"late": LATE, "pair": PAIR})
+    plans = pairs.explain(EVENTS, **ROLES, stats={"late": {"rates": {"p": 2, "c": 3}}})
+    assert ["rate of p: 2" in str(plans[name]) for name in ("late", "pair")] == [True, False]
+    with pytest.raises(BindingError, match="given for 'lat', which is no query of the workload") as error:
+        pairs.match(EVENTS, **ROLES, stats={"lat": {"rates": {"p": 2}}})
+    assert "did you mean 'late'?" in str(error.value)
+    with pytest.raises(BindingError, match="statistics are those of one query"):
+        pairs.match(EVENTS, **ROLES, stats=kleene.query(PAIR).statistics(EVENTS, **ROLES))

@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from kleene.engine.matcher import Matcher
 from kleene.engine.lazy import LazyMatcher
+from kleene.engine.matcher import Matcher
 from kleene.engine.nfa import NfaMatcher
 from kleene.engine.sequence import SequenceMatcher
-from kleene.plan.optimizer import Plan
 from kleene.plan.lazy import LazyPlan
+from kleene.plan.optimizer import Plan
 from kleene.plan.sequence import SequencePlan
 
 

@@ -1,7 +1,7 @@
 """The planner at work: chooses how a pass binds events, from what is known of them, and again when they change.
 
-Before each pass rates are counted and selectivities measured on the events at hand; they are blended with what earlier passes
-had, so that chance does not decide. Rows whose rates differ much from those of the rest (the rare type has become the frequent
+Before each pass rates are counted, and if the pass is expected to take long enough for that to matter, selectivities are measured
+on a sample, and blended with what earlier passes found, so that chance does not decide. Rows whose rates differ much from those of the rest (the rare type has become the frequent
 one) are planned for by themselves: the pass is cut into stretches, each with the order that suits it.
 
 Nothing is lost or found twice when a plan changes: between passes only events are kept, and within one a match belongs to the
@@ -17,7 +17,7 @@ import numpy as np
 
 from kleene.engine.kernels.lazy import count_candidates
 from kleene.engine.lazy_pass import Stretch
-from kleene.engine.observe import bits_of, observe
+from kleene.engine.observe import Scopes, bits_of, span_of
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.choice import best_chain, cost_of, model_of, stacks
 from kleene.plan.cost import Model, steps
@@ -35,12 +35,27 @@ WEIGHT = 0.5
 CHANGED = 1.5
 """Statistics that differ by more than this factor make a new plan."""
 
+MEASURING = 1e6
+"""About how many nanoseconds it takes to measure the selectivity of a condition."""
+
+WORTH_MEASURING = 10.0
+"""Selectivities are measured if the pass is expected to take so many times longer."""
+
+EVERY = 8
+"""They are measured again after so many passes, or when rates have changed."""
+
 PAIRS = 256
 """How many tuples decide about the selectivity of a condition, pass by pass."""
 
-SLICE_ROWS = 8_192
-MOST_SLICES = 64
+SLICE_ROWS = 256
+MOST_SLICES = 4_096
 """Rates are counted in slices of at least so many rows, at most so many of them."""
+
+TOGETHER = 32
+"""So many slices, or as many as `FEWEST_WINDOWS` take, are planned for together."""
+
+BY_CHANCE = 4.0
+"""Counts that differ by fewer standard deviations are alike."""
 
 FEWEST_WINDOWS = 4
 """A stretch is at least so many windows long, for a cut costs about a window."""
@@ -66,9 +81,12 @@ class Chooser:
         self._bits = bits_of(plan.scanned)
         self.statistics: Statistics | None = plan.statistics
         """What is known of the events by now."""
-        self._planned: Statistics | None = None
-        """What the orders in use were made for."""
-        self._orders: dict[int, tuple[int, ...]] = {}
+        self._orders: dict[int, tuple[tuple[int, ...], Statistics]] = {}
+        """By branch the order in use, and what it was made for."""
+        self._measured: Statistics | None = None
+        """What was known when selectivities were measured last."""
+        self._passes = 0
+        """How many passes ago that was."""
         self._choices: list[Choice] = []
         self._slices = np.zeros(2, np.int64)
         self._counts = np.zeros((0, 1), np.int64)
@@ -86,10 +104,11 @@ class Chooser:
             self._counts = np.zeros((len(self._bits), self._slices.size - 1), np.int64)
             count_candidates(working.masks, np.array(list(self._bits.values())), self._slices, self._counts)
             if plan.options.adaptive or self.statistics is None:
-                self._observe(working)
+                self._count(working)
+                if self._worth_measuring():
+                    self._measure(working)
         self._choices = [self._choose(index, branch, working, first) for index, branch in enumerate(plan.branches)]
         self.takes_stacks = plan.sequence is not None and self._prefers_stacks(rows)
-        self._planned = self.statistics
 
     def stretches(self, index: int) -> tuple[Stretch, ...]:
         """How the matches of a branch are found in the pass at hand."""
@@ -113,11 +132,36 @@ class Chooser:
             return False
         return any(self._plan.order_of(branch) is None and len(branch.components) > 1 for branch in self._plan.branches)
 
-    def _observe(self, working: WorkingSet) -> None:
-        plan = self._plan
-        counts = dict(zip(self._bits, self._counts.sum(axis=1).tolist(), strict=True))
-        seen = observe(plan.bound, self._bits, plan.conditions, plan.partition, working, pairs=PAIRS, counts=counts)
-        self.statistics = seen if self.statistics is None else self.statistics.decayed(seen, WEIGHT)
+    def _count(self, working: WorkingSet) -> None:
+        """Counts rates: those of the events at hand, whatever they were before."""
+        span = span_of(self._plan.bound, working)
+        counts = zip(self._bits, self._counts.sum(axis=1).tolist(), strict=True)
+        rates = {variable: count / span for variable, count in counts}
+        self.statistics = replace(self.statistics or Statistics(), rates=rates, span=span, events=len(working))
+
+    def _worth_measuring(self) -> bool:
+        """Whether measuring takes little of the time that the pass is expected to take, and may tell something new."""
+        assert self.statistics is not None
+        self._passes += 1
+        known = self._measured
+        if known is not None and self._passes < EVERY and not self.statistics.differs(known, CHANGED):
+            return False
+        asked = len(self._plan.conditions) + bool(self._plan.partition)
+        models = [model_of(self._plan, branch, self.statistics) for branch in self._plan.branches]
+        expected = sum(best_chain(model, self._plan.options.planner).nanoseconds for model in models) * self.statistics.span
+        return expected > WORTH_MEASURING * MEASURING * asked
+
+    def _measure(self, working: WorkingSet) -> None:
+        """Measures selectivities, and how likely two events are of one partition."""
+        plan, known = self._plan, self.statistics
+        assert known is not None
+        measured = Scopes(plan.bound, self._bits, plan.partition, working)
+        older = known if self._measured is not None or plan.statistics is not None else None
+        seen = Statistics(
+            known.rates, measured.selectivities(plan.conditions, PAIRS), measured.same_partition(PAIRS), known.span, known.events
+        )
+        self.statistics = seen if older is None else older.decayed(seen, WEIGHT)
+        self._measured, self._passes = self.statistics, 0
 
     def _prefers_stacks(self, rows: int) -> bool:
         if rows < FEW_ROWS or self.statistics is None:
@@ -134,7 +178,7 @@ class Chooser:
         tree = options.evaluation == "tree" and bool(branch.singles)
         if order is not None:
             return Choice((Stretch(first, rows, order),), 0.0)
-        if self.statistics is None or rows < FEW_ROWS:
+        if self.statistics is None or rows < FEW_ROWS or len(branch.components) == 1:
             return Choice((self._stretch(branch, first, rows, self._by_count(branch, working), tree, 0.0),), 0.0)
         model = model_of(self._plan, branch, self.statistics)
         order = self._planned_order(index, model)
@@ -150,12 +194,12 @@ class Chooser:
         """The order of the last pass, unless what it was made for has changed."""
         known = self._orders.get(index)
         assert self.statistics is not None
-        if known is not None and self._planned is not None and not self.statistics.differs(self._planned, CHANGED):
-            return known
+        if known is not None and not self.statistics.differs(known[1], CHANGED):
+            return known[0]
         order = best_chain(model, self._plan.options.planner).order
         assert order is not None
-        self.replanned += known is not None and order != known
-        self._orders[index] = order
+        self.replanned += known is not None and order != known[0]
+        self._orders[index] = (order, self.statistics)
         return order
 
     def _by_count(self, branch: LazyBranch, working: WorkingSet) -> tuple[int, ...]:
@@ -182,28 +226,44 @@ class Chooser:
         found = [(first, order)]
         names = list(self._bits)
         counts = self._counts[[names.index(variable) for variable in branch.variables]]
-        together = self._slices_together(working)
+        begins = np.arange(0, counts.shape[1], self._slices_together(working))
+        here = np.add.reduceat(counts, begins, axis=1)
+        rows = np.diff(self._slices[np.append(begins, counts.shape[1])])
+        usual = counts.sum(axis=1, keepdims=True) * rows / len(working)
+        differs = np.abs(here - usual) > BY_CHANCE * np.sqrt(usual + 1)
+        own = np.where(differs, np.maximum(here, 0.5) / np.maximum(usual, 0.5), 1.0)
+        alike = np.rint(2 * np.log2(own)).astype(int)
         planned: dict[tuple[int, ...], tuple[tuple[int, ...], Model]] = {}
-        for place in range(0, self._slices.size - 1, together):
-            end = min(place + together, self._slices.size - 1)
-            begin = max(first, int(self._slices[place]))
-            if int(self._slices[end]) <= first:
+        for part, begin in enumerate(begins.tolist()):
+            key = tuple(alike[:, part].tolist())
+            last = int(self._slices[begin]) + int(rows[part])
+            if last <= first or (not any(key) and found[-1][1] == order):
                 continue
-            length = (self._slices[end] - self._slices[place]) / len(working)
-            own = counts[:, place:end].sum(axis=1) / np.maximum(counts.sum(axis=1) * length, 1e-9)
-            rounded = tuple(np.rint(2 * np.log2(np.maximum(own, 1e-3))).astype(int).tolist())
-            if rounded not in planned:
-                rates = tuple(rate * max(share, 1e-3) for rate, share in zip(model.rates, own.tolist(), strict=True))
-                local = replace(model, rates=rates)
+            if key not in planned:
+                local = replace(model, rates=tuple((np.array(model.rates) * own[:, part]).tolist()))
                 best = best_chain(local, self._plan.options.planner).order
                 assert best is not None
-                planned[rounded] = (best, local)
-            best, local = planned[rounded]
+                planned[key] = (best, local)
+            best, local = planned[key]
             if cost_of(local, found[-1][1]) > WORTH_CUTTING * cost_of(local, best):
-                if begin == first:
-                    found.clear()
-                found.append((begin, best))
+                row = max(first, self._turn(counts, begin, begins[1] if begins.size > 1 else begin))
+                if row <= found[-1][0]:
+                    found.pop()
+                found.append((row, best))
         return found
+
+    def _turn(self, counts: Array, begin: int, width: int) -> int:
+        """The row near the beginning of a slice at which rates change most likely: slices before it have the rates of the slices
+        before, those after it the rates of the slices after (the likelihood of counts with two rates).
+        """
+        low, high = max(0, begin - width), min(counts.shape[1], begin + width)
+        if begin == 0 or width == 0:
+            return int(self._slices[begin])
+        before = np.maximum(counts[:, low:begin].mean(axis=1), 0.01)
+        after = np.maximum(counts[:, high - max(1, (high - begin) // 2) : high].mean(axis=1), 0.01)
+        gain = np.log(after / before) @ counts[:, low:high] - (after - before).sum()
+        # Counted from the end: how much likelier the newer rates are from each slice on.
+        return int(self._slices[low + int(np.argmax(gain[::-1].cumsum()[::-1]))])
 
     def _slices_together(self, working: WorkingSet) -> int:
         """How many slices are planned for together: some windows' worth."""
@@ -215,4 +275,4 @@ class Chooser:
             reach = bound.count_window
         elif window is not None and self.statistics.span:
             reach = rows * window / self.statistics.span
-        return max(1, round(FEWEST_WINDOWS * reach / int(self._slices[1])))
+        return max(TOGETHER, round(FEWEST_WINDOWS * reach / int(self._slices[1])))

@@ -21,12 +21,10 @@ from kleene.engine.matcher import Metrics
 from kleene.engine.matches import Matches
 from kleene.engine.working_pass import NEGATIVE, WorkingPass
 from kleene.engine.working_set import WorkingSet
+from kleene.plan.choice import worth_tables
 from kleene.plan.lazy import LazyPlan
 
 Array = np.ndarray[Any, Any]
-
-WORTH_TABLES = 8
-"""Scopes are looked up in tables if one in this many events or more will be bound; otherwise they are searched for."""
 
 BLOCK = 1 << 15
 """How many partial matches are extended at a time."""
@@ -176,7 +174,7 @@ class _BranchRun:
         counts = np.zeros((program.count, 1), np.int64)
         kernels.count_candidates(run.groups.masks, bits, np.array([0, rows]), counts)
         roots = max(int(counts[stretch.order[0], 0]) for stretch in stretches)
-        tabled = max(roots, max(stretch.partials for stretch in stretches)) * WORTH_TABLES > rows
+        tabled = worth_tables(roots, max(stretch.partials for stretch in stretches), rows)
         self._bounds = run.bounds(tabled=tabled)
         self._before = np.empty((program.count, rows + 1 if tabled else 0), np.int32)
         self._starts = np.append(0, counts.cumsum())
@@ -184,6 +182,7 @@ class _BranchRun:
         kernels.list_candidates(run.groups.masks, bits, self._before, self._starts, self._candidates)
         self._everything = (1 << program.count) - 1
         self._kleene = sum(1 << i for i, event in enumerate(program.branch.components) if event.is_kleene)
+        self._in_sequence = len(program.branch.precedes) == program.count * (program.count - 1) // 2
         self._nodes = Nodes()
         self._bound = np.empty(program.width, np.int64)
         self._selected = np.empty(run._room, np.int64)
@@ -395,8 +394,11 @@ class _BranchRun:
                 lists[variable] = self._lists(component, parts)
             else:
                 singles[variable] = parts[program.slots[0, component]]
-        first = np.minimum.reduce([parts[program.slots[0, component]] for component in have])
-        last = np.maximum.reduce([parts[program.slots[1, component]] for component in have])
+        if self._in_sequence:
+            first, last = parts[program.slots[0, min(have)]], parts[program.slots[1, max(have)]]
+        else:
+            first = np.minimum.reduce([parts[program.slots[0, component]] for component in have])
+            last = np.maximum.reduce([parts[program.slots[1, component]] for component in have])
         return Matches(parts.shape[1], singles, lists, first, last)
 
     def _lists(self, component: int, parts: Array) -> tuple[Array, Array]:
@@ -413,11 +415,13 @@ class _BranchRun:
         """Complete matches: those that end where they are asked for, whose events differ and agree on all tests."""
         program, run = self._program, self._run
         matches = self._as_matches(range(program.count), block.parts[:, : block.count])
+        if not self._kleene:
+            return matches  # single events are looked for only where the match may end
         segments = run.segment_of(matches.last)
         held = (matches.last >= run.wanted[0].take(segments)) & (matches.last < run.wanted[1].take(segments))
         for one, other in program.apart:
             held &= _differ(matches, program.variables[one], program.variables[other], self._rows)
-        if self._kleene and run.tests.shape[0]:
+        if run.tests.shape[0]:
             held &= _agree(matches, run.tests)
         return matches.select(held)
 

@@ -84,7 +84,7 @@ def observe(
     if counts is None:
         counts = {variable: int(np.count_nonzero(masks & (1 << bit))) for variable, bit in variables.items()}
     if span is None:
-        span = _span_of(bound, working)
+        span = span_of(bound, working)
     measured = Scopes(bound, variables, partition, working, rows, seed)
     return Statistics(
         {variable: count / span for variable, count in counts.items()} if span else {},
@@ -95,7 +95,8 @@ def observe(
     )
 
 
-def _span_of(bound: BoundQuery, working: WorkingSet) -> float:
+def span_of(bound: BoundQuery, working: WorkingSet) -> float:
+    """How much time (under `WITHIN n EVENTS`, how many events) a working set stands for, in the unit of the rates."""
     if bound.count_window is not None or len(working) == 0:
         return float(len(working))
     ts = working.ts
@@ -296,7 +297,8 @@ class Scopes:
         """The first row after each row, or the end of those before it; rows of equal time are beside each other."""
         if self._bound.schema.order_by:
             return rows + 1 if side == "right" else rows
-        return np.searchsorted(self._ts, self._ts.take(rows), side=side)
+        beside: Array = np.searchsorted(self._ts, self._ts.take(rows), side=side)
+        return beside
 
     def _order(self, names: frozenset[str]) -> frozenset[tuple[str, str]]:
         """The pairs of variables of which the first precedes the second, in a branch that has all of them."""

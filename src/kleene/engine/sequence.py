@@ -21,8 +21,8 @@ from kleene.engine.matches import Matches
 from kleene.engine.negation import NegativeIndex
 from kleene.engine.output import EventHashes, MatchWriter
 from kleene.engine.placed import PlacedColumns
-from kleene.engine.vectorized import Evaluator
 from kleene.engine.reporting import ReportingMatcher
+from kleene.engine.vectorized import Evaluator
 from kleene.engine.working_matcher import BLOCK, RUN_ROWS
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.sequence import SequencePlan

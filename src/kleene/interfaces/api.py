@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from kleene.engine.matcher import Matcher
     from kleene.engine.trace import Trace
-    from kleene.pattern.registered import Function
     from kleene.pattern.bound import BoundQuery
+    from kleene.pattern.registered import Function
     from kleene.plan.optimizer import Plan
     from kleene.plan.statistics import Statistics
 

@@ -71,6 +71,7 @@ class Workload:
     def match(self, events: Any, **options: Any) -> dict[str, Any]:
         """The matches of every query, by its name; see `Query.match` for the options, which hold for all queries.
 
+        Only `stats` are those of one query: they are given by its name, as {"pairs": {"rates": {"a": 20}}}.
         Matches are pyarrow Tables, or lazy DataFrames of a Spark DataFrame. A RecordBatchReader is read into a table first.
         Queries with INTO always have a row per match, whatever `output` says: their matches are events.
         """
@@ -80,6 +81,7 @@ class Workload:
         """Like `match`, but gives whole runs, see `Query.run`."""
         given = options_of(options)
         self._require_composable(given)
+        self._require_statistics_by_name(given.stats)
         source = _held(events)
         base = arrow_schema_of(source)
         made: dict[str, _Composite] = {}
@@ -97,6 +99,7 @@ class Workload:
         """The plan of every query; of the events, which may be an Arrow schema, only the columns are read."""
         given = options_of(options)
         self._require_composable(given)
+        self._require_statistics_by_name(given.stats)
         base = arrow_schema_of(events)
         made: dict[str, _Composite] = {}
         plans: dict[str, Plan] = {}
@@ -131,6 +134,17 @@ class Workload:
                     hint = f"the {role} of a composite event is {'match_end' if role == 'time' else 'its INTO type'}: rename it"
                     message = f"query '{name}' returns '{column.alias}' into '{into}', but that is the {role} column"
                     problems.append(Problem(message, hint=hint))
+        if problems:
+            raise BindingError(problems)
+
+    def _require_statistics_by_name(self, given: Any) -> None:
+        if not isinstance(given, Mapping | None):
+            raise BindingError(Problem("statistics are those of one query", hint="give them by its name: stats={'name': ...}"))
+        problems = [
+            Problem(f"statistics are given for '{name}', which is no query of the workload", hint=nearest(name, self.queries))
+            for name in given or ()
+            if name not in self.queries
+        ]
         if problems:
             raise BindingError(problems)
 
@@ -242,7 +256,9 @@ def _composite(item: Query, base: pa.Schema, matches: pa.Schema, options: Option
 
 
 def _own_options(item: Query, options: Options, read: list[_Composite]) -> Options:
-    """The options of one query: INTO needs a row per match; a declared schema gains the composite types that are read."""
+    """The options of one query: INTO needs a row per match; a declared schema gains the composite types that are read; of the
+    statistics, its own.
+    """
     output = "verbose" if item.logical.into is not None else options.output
     problems = [
         Problem(
@@ -264,7 +280,7 @@ def _own_options(item: Query, options: Options, read: list[_Composite]) -> Optio
     if problems:
         raise BindingError(problems)
     schema = None if options.schema is None else {**options.schema, **own}
-    return replace(options, output=output, schema=schema)
+    return replace(options, output=output, schema=schema, stats=(options.stats or {}).get(item.name))
 
 
 def _common_schema(base: pa.Schema, read: list[_Composite]) -> pa.Schema:

@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kleene.plan.cost import EVALUATION, PARTIAL, SCOPE, Model, chain, steps
+from kleene.plan.cost import PARTIAL, PROBE, Model, chain, steps
 from kleene.plan.lazy import LazyBranch, LazyPlan
 from kleene.plan.orders import PLANNERS
 from kleene.plan.statistics import Statistics, window_in_units
 
-ROW = 12.0
-"""Nanoseconds per relevant event that lazy evaluation takes to prepare scopes and candidates."""
-STACK_ROW = 8.0
-"""Nanoseconds to push an event on its stack."""
-STACK_SCOPE = 8.0
-STACK_PARTIAL = 3.0
-"""Construction over stacks follows pointers: a scope and a partial match cost less there."""
+LISTED = 2.0
+"""Nanoseconds per relevant event and component to list candidates."""
+TABLED = 1.5
+"""Nanoseconds more to make tables of scopes, where many events are bound."""
+SEARCHED = 55.0
+"""Nanoseconds to search for the scope of a partial match instead, where few are."""
+WORTH_TABLES = 8
+"""Scopes are looked up in tables if one in this many events or more is bound or begins a match."""
+PUSHED = 20.0
+"""Nanoseconds to push an event on its stack, or to begin construction with it."""
+VISITED = 10.0
+"""Nanoseconds to visit an event on a stack."""
 FUNCTION = 150.0
 """Nanoseconds that a condition takes which is decided on blocks of partial matches, beside EVALUATION."""
 CHOICE = 12.0
@@ -93,7 +98,18 @@ def best_chain(model: Model, planner: str) -> Alternative:
 
 def cost_of(model: Model, order: Sequence[int]) -> float:
     """Nanoseconds per unit of time of a chain."""
-    return chain(model, order).nanoseconds + ROW * sum(model.rates)
+    events = sum(model.rates)
+    partials = sum(step.partial_matches for step in steps(model, order)[:-1])
+    if worth_tables(model.rates[order[0]], partials, events):
+        scopes = (LISTED + TABLED) * len(order) * events
+    else:
+        scopes = LISTED * len(order) * events + SEARCHED * partials
+    return chain(model, order).nanoseconds + scopes
+
+
+def worth_tables(roots: float, partials: float, events: float) -> bool:
+    """Whether so many partial matches look for further events that tables of scopes are made for all events."""
+    return max(roots, partials) * WORTH_TABLES > events
 
 
 def _chained(model: Model, name: str, order: tuple[int, ...]) -> Alternative:
@@ -113,11 +129,8 @@ def stacks(model: Model) -> Alternative:
     """Active instance stacks, which bind the last component first and go back from there."""
     order = tuple(reversed(range(len(model.rates))))
     made = steps(model, order)
-    before = (0.0, *(step.partial_matches for step in made[:-1]))
-    saved = sum(
-        (SCOPE - STACK_SCOPE) * scopes + (PARTIAL - STACK_PARTIAL) * step.partial_matches
-        for scopes, step in zip(before, made, strict=True)
-    )
+    visits = sum(step.evaluations for step in made[1:])
+    probes = PROBE * model.negatives * made[-1].partial_matches
+    cost = PUSHED * sum(model.rates) + VISITED * visits + PARTIAL * made[-1].partial_matches + probes
     estimate = chain(model, order)
-    cost = estimate.nanoseconds - saved + STACK_ROW * sum(model.rates)
-    return Alternative("active instance stacks", None, estimate.evaluations, estimate.partial_matches, max(cost, EVALUATION))
+    return Alternative("active instance stacks", None, estimate.evaluations, estimate.partial_matches, cost)

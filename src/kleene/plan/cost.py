@@ -29,12 +29,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, factorial, prod
 
-EVALUATION = 2.5
+EVALUATION = 3.5
 """Nanoseconds to evaluate the conditions of a step on one candidate."""
-PARTIAL = 6.0
+PARTIAL = 10.0
 """Nanoseconds to keep one partial match."""
-SCOPE = 25.0
-"""Nanoseconds to find the candidates in scope of one partial match."""
+SCOPE = 10.0
+"""Nanoseconds to look up the candidates in scope of one partial match."""
 PROBE = 25.0
 """Nanoseconds to look for the events of one negative component around one complete match."""
 
@@ -63,8 +63,8 @@ class Model:
     negatives: int = 0
     """How many negative components are probed for each complete match."""
     implied: tuple[tuple[int, float, int], ...] = ()
-    """Comparisons that conditions imply: the components read, the share that satisfies them, and the components between. They are
-    asked, and thin tuples out, until the latter are bound.
+    """Comparisons that conditions imply: the components read, the share that satisfies them, and the components between. They
+    are asked, and thin tuples out, until the latter are bound.
     """
     prices: tuple[float, ...] = ()
     """What each condition costs beside EVALUATION, in nanoseconds; nothing if empty."""
@@ -152,7 +152,8 @@ class Subsets:
     """
 
     __slots__ = (
-        "_after", "_comparable", "_conditions", "_extensions", "_implied", "_incomparable", "_known", "_prices", "_rates", "_reach",
+        "_after", "_comparable", "_conditions", "_extensions", "_implied", "_incomparable", "_known", "_prices", "_rates",
+        "_reach",
     )  # fmt: skip
 
     def __init__(self, model: Model) -> None:

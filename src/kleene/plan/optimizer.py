@@ -15,8 +15,8 @@ from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import variables
 from kleene.plan.compilable import run_compilable
 from kleene.plan.keys import positive_components
-from kleene.plan.limits import Limits, limits_of
 from kleene.plan.lazy import LazyPlan, plan_lazy
+from kleene.plan.limits import Limits, limits_of
 from kleene.plan.nfa import NfaPlan, plan_nfa
 from kleene.plan.options import LazyOptions, NfaOptions, PlanOptions, plan_options
 from kleene.plan.sequence import SequencePlan, plan_sequence

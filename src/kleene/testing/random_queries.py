@@ -409,7 +409,7 @@ def _any_positives(rng: Random) -> list[Event]:
     repeated = rng.sample(range(count), min(count, rng.choice((0, 0, 0, 0, 1, 1, 2))))
     positives = []
     for i in range(count):
-        types = (rng.choice(pool),)
+        types: tuple[str, ...] = (rng.choice(pool),)
         other = rng.choice("ABCDE")
         if other not in types and chance(rng, 0.12):
             types = (*types, other)
@@ -509,7 +509,8 @@ def _any_condition(rng: Random, positives: Sequence[Event], types: Types) -> Exp
     plain = [event for event in positives if not event.is_kleene]
     kind = rng.random()
     if len(positives) > 1 and kind < 0.2:
-        return _called(rng, *rng.sample(positives, 2), types)
+        one, other = rng.sample(positives, 2)
+        return _called(rng, one, other, types)
     if len(plain) > 2 and kind < 0.35:
         return _of_three(rng, plain, types)
     return _saseplus_condition(rng, positives, types)

@@ -3,14 +3,14 @@
 Events are known by their places: partition by partition (segments), in stream order within each. The candidates of a component
 in a scope are a range of its list, found by binary search; where so many events will be bound that it pays, tables replace the
 search: `bounds` says, by place, what an event allows the others to be, and `before_place[u, place]` is how many candidates of
-component u come before a place. A partial match is a column of `parts`: the place of each single
-component's event, and four slots for a Kleene component (its first and its last element, its node in the chain of elements, its
-length). Nothing waits: what the paper's automaton would hold as an instance until later events come is extended at once with
-the events that are there, earlier and later ones alike.
+component u come before a place. A partial match is a column of `parts`: the place of each single component's event, and four
+slots for a Kleene component (its first and its last element, its node in the chain of elements, its length). Nothing waits: what
+the paper's automaton would hold as an instance until later events come is extended at once with the events that are there,
+earlier and later ones alike.
 
 A scope (sections 4 and 5 of the paper) begins after the latest bound event that must precede the component, ends before the
-earliest that must follow it, and lies in the window that the bound events leave. Cost: some 25 ns a partial match with tables (4-8 ns an event to make them), 100-200 ns by search, and
-2-3 ns a candidate in its scope.
+earliest that must follow it, and lies in the window that the bound events leave. Cost: some 25 ns a partial match with tables
+(4-8 ns an event to make them), 100-200 ns by search; and 2-3 ns a candidate in its scope.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def prepare(offsets: Array, clock: Array, rank: Array, window: int, bounds: Arra
 @inlined
 def _first_in_window(place: int, begin: int, clock: Array, window: int, bounds: Array) -> int:
     if bounds.shape[1]:
-        return bounds[LOW, place]
+        return int(bounds[LOW, place])
     low = place
     step = 1
     while low - step >= begin and clock[place] - clock[low - step] < window:
@@ -78,7 +78,7 @@ def _first_in_window(place: int, begin: int, clock: Array, window: int, bounds: 
 @inlined
 def _end_of_window(place: int, end: int, clock: Array, window: int, bounds: Array) -> int:
     if bounds.shape[1]:
-        return bounds[HIGH, place]
+        return int(bounds[HIGH, place])
     high = place
     step = 1
     while high + step < end and clock[high + step] - clock[place] < window:
@@ -94,7 +94,7 @@ def _end_of_window(place: int, end: int, clock: Array, window: int, bounds: Arra
 @inlined
 def _after(place: int, end: int, rank: Array, bounds: Array) -> int:
     if bounds.shape[1]:
-        return bounds[AFTER, place]
+        return int(bounds[AFTER, place])
     following = place + 1
     while following < end and rank[following] == rank[place]:
         following += 1
@@ -104,7 +104,7 @@ def _after(place: int, end: int, rank: Array, bounds: Array) -> int:
 @inlined
 def _before(place: int, begin: int, rank: Array, bounds: Array) -> int:
     if bounds.shape[1]:
-        return bounds[BEFORE, place]
+        return int(bounds[BEFORE, place])
     first = place
     while first > begin and rank[first - 1] == rank[place]:
         first -= 1
@@ -114,7 +114,7 @@ def _before(place: int, begin: int, rank: Array, bounds: Array) -> int:
 @inlined
 def _count_before(component: int, place: int, before_place: Array, starts: Array, candidates: Array) -> int:
     if before_place.shape[1]:
-        return before_place[component, place]
+        return int(before_place[component, place])
     low = starts[component]
     high = starts[component + 1]
     while low < high:
@@ -123,7 +123,7 @@ def _count_before(component: int, place: int, before_place: Array, starts: Array
             low = middle + 1
         else:
             high = middle
-    return low - starts[component]
+    return int(low - starts[component])
 
 
 @kernel
@@ -159,10 +159,12 @@ def number_segments(offsets: Array, segments: Array) -> None:
 def count_candidates(masks: Array, bits: Array, bounds: Array, counts: Array) -> None:
     """Counts the rows that have each bit, slice by slice: slice i is the rows from `bounds[i]` to before `bounds[i + 1]`."""
     for piece in range(bounds.size - 1):
-        for row in range(bounds[piece], bounds[piece + 1]):
-            mask = masks[row]
-            for index in range(bits.size):
-                counts[index, piece] += (mask >> bits[index]) & 1
+        for index in range(bits.size):
+            bit = bits[index]
+            found = 0
+            for row in range(bounds[piece], bounds[piece + 1]):
+                found += (masks[row] >> bit) & 1
+            counts[index, piece] += found
 
 
 @kernel
@@ -244,8 +246,8 @@ def extend(
     """Extends partial matches by an event each, until all are done or the output is full.
 
     The component is given (a chain), or, if it is negative, the one of `choices` that promises the fewest (a tree): partial
-    matches then carry the set of their bound components, and the one bound last, in `sets`, else all have `bound_set`. `active` are the conditions to
-    ask; of a tree they follow from the set. `further` extends a Kleene component by another element. `ends` is the component
+    matches then carry the set of their bound components, and the one bound last, in `sets`, else all have `bound_set`. `active`
+    are the conditions to ask; of a tree they follow from the set. `further` extends a Kleene component by another element. `ends` is the component
     that every other one precedes, or -1. `wanted` are the places that matches may end with, see `ask`. `alive`, unless it is
     empty, counts by row the instances that the automaton would begin and end there: partial matches whose next scope is open.
     """

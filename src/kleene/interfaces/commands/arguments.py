@@ -1,4 +1,4 @@
-"""Arguments that several commands share: the query, the roles of columns, parameters, and how their values are written."""
+"""Arguments that several commands share: the query, the roles of columns, parameters, the plan, and how values are written."""
 
 from __future__ import annotations
 
@@ -81,6 +81,53 @@ def limits(arguments: argparse.Namespace) -> dict[str, Any] | None:
     return {name: value for name, value in given.items() if value is not None} or None
 
 
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """How the query is answered, and what is known of the events to decide it by."""
+    group = parser.add_argument_group("the plan")
+    group.add_argument(
+        "--plan",
+        metavar="KEY=VALUE,...",
+        type=settings,
+        action="append",
+        default=[],
+        help="force parts of the plan, as mechanism=chain,order=c+a+b; may be repeated",
+    )
+    group.add_argument(
+        "--statistics",
+        metavar="FILE",
+        help='JSON: what is known of the events, as `kleene statistics` writes it, or {"rates": {"a": 20}}',
+    )
+
+
+def plan(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """The choices of all `--plan`, for `Query.match`."""
+    return {name: value for given in arguments.plan for name, value in given.items()} or None
+
+
+def statistics(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """What is known of the events for the query itself, not for those of `--with`."""
+    path = arguments.statistics
+    if path is None:
+        return None
+    found = _json(path)
+    if not isinstance(found, dict):
+        hint = 'write what `kleene statistics` prints, or for example {"rates": {"a": 20}}'
+        raise DataError(Problem(f"{path}: statistics are an object", hint=hint))
+    return found
+
+
+def add_running(parser: argparse.ArgumentParser) -> None:
+    """Where and how events are read."""
+    group = parser.add_argument_group("how it runs")
+    group.add_argument(
+        "--unsorted", action="store_true", help="the events are not in time order: read them all and sort them first"
+    )
+    group.add_argument(
+        "--engine", choices=["embedded", "spark"], default="embedded", help="in this process (default), or on Spark"
+    )
+    group.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
+
+
 def add_roles(parser: argparse.ArgumentParser, *, time_required: bool) -> None:
     """What the columns of the events are."""
     group = parser.add_argument_group("the events")
@@ -108,6 +155,14 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a parameter of the query; may be repeated",
     )
+
+
+def query_and_events(arguments: argparse.Namespace) -> tuple[str | None, list[str]]:
+    """The query's file, if it is not after `-q`, and those of the events."""
+    source, *paths = arguments.inputs if arguments.query is None else (None, *arguments.inputs)
+    if not paths:
+        raise UsageError("a file of events is required after the query")
+    return source, paths
 
 
 def query_text(text: str | None, source: str | None) -> tuple[str, str]:
@@ -163,10 +218,7 @@ def event_types(path: str | None) -> dict[str, frozenset[str]] | None:
     """The attributes of each event type, from a JSON file."""
     if path is None:
         return None
-    try:
-        found = json.loads(_decode(Path(path).read_bytes(), path))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}: not JSON: {error}") from error
+    found = _json(path)
     lists = isinstance(found, dict) and all(isinstance(item, list) for item in found.values())
     if not lists or not all(isinstance(name, str) for item in found.values() for name in item):
         hint = 'for example {"Exit": ["tag_id"], "Shelf": ["tag_id", "shelf_id"]}'
@@ -199,13 +251,27 @@ def setting(text: str) -> tuple[str, Any]:
 
 
 def settings(text: str) -> dict[str, Any]:
-    """`name=value,name=value`; a list is written with plus signs.
+    """`name=value,name=value`; the variables of `order` are separated by plus signs or by commas.
 
-    >>> settings("mechanism=lazy,order=c+a+b")
-    {'mechanism': 'lazy', 'order': ['c', 'a', 'b']}
+    >>> settings("mechanism=chain,order=c+a+b"), settings("order=c,a,b,adaptive=false")
+    ({'mechanism': 'chain', 'order': ['c', 'a', 'b']}, {'order': ['c', 'a', 'b'], 'adaptive': False})
     """
-    found = dict(setting(part) for part in text.split(",") if part.strip())
-    return {name: value.split("+") if isinstance(value, str) and "+" in value else value for name, value in found.items()}
+    found: dict[str, Any] = {}
+    name = ""
+    for part in (piece.strip() for piece in text.split(",")):
+        if name == "order" and "=" not in part:
+            found[name] += _variables(part)
+        elif part:
+            name, value = setting(part)
+            found[name] = _variables(part.partition("=")[2]) if name == "order" else value
+    return found
+
+
+def _variables(text: str) -> list[str]:
+    found = [name.strip() for name in text.split("+")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"expected variables in the order of binding, as order=c+a+b, found {text.strip()!r}")
+    return found
 
 
 def value_of(text: str) -> Any:
@@ -253,6 +319,13 @@ def count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number, found {text!r}")
     return int(text)
+
+
+def _json(path: str) -> Any:
+    try:
+        return json.loads(_decode(Path(path).read_bytes(), path))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}: not JSON: {error}") from error
 
 
 def _looks_like_a_query(text: str) -> bool:

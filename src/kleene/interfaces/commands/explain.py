@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.arguments import UsageError
 
-if TYPE_CHECKING:
-    from kleene.interfaces.analyze import Analysis
-    from kleene.interfaces.api import Query
-
 HELP = "show the plan of a query"
-DESCRIPTION = "Shows how a query would be answered over a file of events, or over events with the columns given by --columns."
+DESCRIPTION = (
+    "Shows how a query would be answered over a file of events, or over events with the columns given by --columns. With "
+    "--statistics, also what the alternatives would cost."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns of the events, as ts:timestamp,id:string"
     )
     parser.add_argument("--svg", metavar="FILE", help="draw the plan into a file as well: its operators, or its automaton")
-    parser.add_argument("--plan", metavar="KEY=VALUE,...", type=shared.settings, default={}, help="force parts of the plan")
     parser.add_argument("--compressed", action="store_true", help="the plan of compressed output")
     parser.add_argument(
         "--analyze",
@@ -40,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_roles(parser, time_required=True)
     shared.add_parameters(parser)
     shared.add_limits(parser)
+    shared.add_plan(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,23 +46,21 @@ def run(arguments: argparse.Namespace) -> int:
     source, events = _inputs(arguments)
     name, text = shared.query_text(arguments.query, source)
     queries = shared.run_queries(name, text, arguments.others, shared.functions(arguments))
-    output = "compressed" if arguments.compressed else "verbose"
-    options = {**shared.roles(arguments), "plan": arguments.plan or None, "output": output, "limits": shared.limits(arguments)}
+    options = {
+        **shared.roles(arguments),
+        "plan": shared.plan(arguments),
+        "output": "compressed" if arguments.compressed else "verbose",
+        "limits": shared.limits(arguments),
+    }
+    known = shared.statistics(arguments)
     if arguments.analyze:
-        plans: dict[str, Any] = {name: _analysis(queries[name], events, options)}
+        plans: dict[str, Any] = {name: queries[name].explain(events, analyze=True, stats=known, **options)}
     else:
-        plans = {**queries.explain(events.schema, **options)}
+        plans = {**queries.explain(events.schema, stats=known and {name: known}, **options)}
     print(*(plans[own] for own in queries.order), sep="\n\n")
     if arguments.svg is not None:
         Path(arguments.svg).write_text(plans[name].svg(), encoding="utf-8")
     return 0
-
-
-def _analysis(query: Query, events: Any, options: dict[str, Any]) -> Analysis:
-    from kleene.interfaces.analyze import analyze
-    from kleene.interfaces.api import options_of
-
-    return analyze(query, events, options_of(options))
 
 
 def _inputs(arguments: argparse.Namespace) -> tuple[str | None, Any]:

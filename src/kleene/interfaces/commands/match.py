@@ -10,12 +10,11 @@ import argparse
 import dataclasses
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import DataError
 from kleene.interfaces.commands import arguments as shared
-from kleene.interfaces.commands import output
+from kleene.interfaces.commands import events, output
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.progress import Progress
 
@@ -102,17 +101,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write the shared match buffer instead of a row per match, to a Parquet or Arrow file; kleene.expand reads it",
     )
-    out.add_argument("--stats", action="store_true", help="print counters of the run on standard error")
+    out.add_argument("--stats", action="store_true", help="print the counters of the run that are not zero on standard error")
     shared.add_limits(parser)
-    how = parser.add_argument_group("how it runs")
-    how.add_argument(
-        "--unsorted", action="store_true", help="the events are not in time order: read them all and sort them first"
-    )
-    how.add_argument(
-        "--engine", choices=["embedded", "spark"], default="embedded", help="in this process (default), or on Spark"
-    )
-    how.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
-    how.add_argument("--plan", metavar="KEY=VALUE,...", type=shared.settings, default={}, help="force parts of the plan")
+    shared.add_plan(parser)
+    shared.add_running(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -135,9 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _inputs(arguments: argparse.Namespace) -> tuple[str | None, list[str]]:
     """The query's file, and those of the events."""
-    source, *paths = arguments.inputs if arguments.query is None else (None, *arguments.inputs)
-    if not paths:
-        raise UsageError("a file of events is required after the query")
+    source, paths = shared.query_and_events(arguments)
     if arguments.quarantine and arguments.bad_rows != "quarantine":
         raise UsageError("--quarantine FILE needs --bad-rows quarantine")
     if arguments.quarantine:
@@ -168,10 +158,16 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         **shared.roles(arguments),
         "bad_rows": arguments.bad_rows,
-        "plan": arguments.plan or None,
+        "plan": shared.plan(arguments),
         "output": "compressed" if arguments.compressed else "verbose",
         "limits": shared.limits(arguments),
     }
+
+
+def _workload_options(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
+    """The options for several queries, of which statistics are known of the one that is asked."""
+    known = shared.statistics(arguments)
+    return {**_options(arguments), "stats": known and {name: known}}
 
 
 def _embedded(arguments: argparse.Namespace, queries: Workload, name: str, paths: list[str], progress: Progress) -> Found:
@@ -182,26 +178,26 @@ def _embedded(arguments: argparse.Namespace, queries: Workload, name: str, paths
     if arguments.others:
         return _composed(arguments, queries, name, paths, progress)
     query = queries[name]
-    options = options_of(_options(arguments))
-    schema, _ = _events(paths, progress)
+    options = options_of({**_options(arguments), "stats": shared.statistics(arguments)})
+    schema, _ = events.stream(paths, progress)
     plan = query.plan_for(schema, options)
     # A row set aside is shown whole; otherwise only what the plan reads leaves the files.
     needed = None if options.bad_rows == "quarantine" else plan.columns
-    schema, events = _events(paths, progress, needed)
+    schema, batches = events.stream(paths, progress, needed)
     matcher = build_matcher(plan, schema, bad_rows=options.bad_rows)
     if arguments.unsorted:
-        events = _sorted(schema, events, plan)
+        batches = _sorted(schema, batches, plan)
 
-    return Found(matcher.output_schema, match_batches(matcher, events), matcher, compressed=arguments.compressed)
+    return Found(matcher.output_schema, match_batches(matcher, batches), matcher, compressed=arguments.compressed)
 
 
 def _composed(arguments: argparse.Namespace, queries: Workload, name: str, paths: list[str], progress: Progress) -> Found:
     """The matches of a query that reads the events of others."""
     import pyarrow as pa
 
-    schema, events = _events(paths, progress)
+    schema, batches = events.stream(paths, progress)
     with warnings.catch_warnings(action="ignore"):  # the summary says the same
-        runs = queries.run(pa.Table.from_batches(events, schema), **_options(arguments))
+        runs = queries.run(pa.Table.from_batches(batches, schema), **_workload_options(arguments, name))
     run = runs[name]
     work = [other.metrics for other in runs.values()]
     runs_dropped, matches_dropped = sum(item.dropped_runs for item in work), sum(item.dropped_matches for item in work)
@@ -216,34 +212,20 @@ def _on_spark(arguments: argparse.Namespace, queries: Workload, name: str, paths
     from kleene.interfaces.commands import spark
 
     with spark.session(arguments.master) as session:
-        events = spark.read(session, paths)
-        run = queries.run(events, **_options(arguments))[name]
+        frame = spark.read(session, paths)
+        run = queries.run(frame, **_workload_options(arguments, name))[name]
         matches = (run.matches if arguments.limit is None else run.matches.limit(arguments.limit)).toArrow()
         bad_rows = run.bad_rows.toArrow() if arguments.bad_rows == "quarantine" else None
-        progress.add(events.count())
+        progress.add(frame.count())
         return Found(matches.schema, iter(matches.to_batches()), bad_rows=bad_rows, compressed=arguments.compressed)
 
 
-def _events(
-    paths: list[str], progress: Progress, columns: Sequence[str] | None = None
-) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The events of all files as one stream that counts what is read."""
-    from kleene.runtime.files import open_events
-
-    readers = [open_events(path, columns) for path in paths]
-    schema = readers[0].schema
-    for path, reader in zip(paths, readers, strict=True):
-        if not reader.schema.equals(schema, check_metadata=False):
-            raise DataError(f"'{path}' has other columns than '{paths[0]}'; files read together need the same names and types")
-    return schema, progress.counted(batch for reader in readers for batch in reader)
-
-
-def _sorted(schema: pa.Schema, events: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+def _sorted(schema: pa.Schema, batches: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     from kleene.runtime.arrow import in_stream_order
 
-    yield from in_stream_order(pa.Table.from_batches(events, schema), plan.bound.schema).to_batches()
+    yield from in_stream_order(pa.Table.from_batches(batches, schema), plan.bound.schema).to_batches()
 
 
 def _write(arguments: argparse.Namespace, format: str, found: Found, progress: Progress) -> None:
@@ -300,7 +282,8 @@ def _summary(found: Found, progress: Progress, *, with_metrics: bool) -> None:
         print(f"warning: {dropped}: the matches are not all there are", file=sys.stderr)
     if with_metrics:
         for name, value in dataclasses.asdict(metrics).items():
-            print(f"  {name}: {value:,}", file=sys.stderr)
+            if value:
+                print(f"  {name}: {value:,}", file=sys.stderr)
 
 
 def _plural(count: int, one: str, many: str) -> str:

@@ -1,0 +1,76 @@
+"""What the figures of the lazy evaluation experiments show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from benchmarks.harness import Experiment, Measurement, Point
+from benchmarks.lazy.choices import loss
+from benchmarks.lazy.contenders import AUTO, evaluations
+from benchmarks.plots import Figures, Line, Panel, of_series, series_values
+
+SHOWN = ("eager", "chain acb", "chain bca", "chain cab", "chain cba", "tree", "tree, counts", AUTO)
+"""Chains that are not shown are close to one that is: abc and bac to eager."""
+
+
+def _lines(experiment: Experiment, points: Sequence[Point], value: Callable[[Measurement], float]) -> list[Line]:
+    along = [float(point.parameters[experiment.axis]) for point in points]
+    names = [name for name in SHOWN if any(item.name == name for item in points[0].measurements)]
+    return [Line(name, along, [max(value(point[name]), 1e-3) for point in points]) for name in names]
+
+
+def _evaluations(experiment: Experiment) -> list[Panel]:
+    """Evaluations per event along f_c (Figures 7 and 8)."""
+    return [
+        Panel(
+            "f_c",
+            "evaluations per event",
+            f"{experiment.series}: {one}",
+            _lines(experiment, of_series(experiment, one), lambda item: evaluations(item) / item.events),
+        )
+        for one in series_values(experiment)
+    ]
+
+
+def _peak(experiment: Experiment) -> list[Panel]:
+    """Instances along the size of the input (Figure 9); none is drawn as one."""
+    lines = _lines(experiment, experiment.points, lambda item: max(1, item.work["peak_instances"]))
+    return [Panel(experiment.axis, "peak instances", lines=lines)]
+
+
+def _changing(experiment: Experiment) -> list[Panel]:
+    """Evaluations of each step (Figure 10)."""
+    lines = _lines(experiment, experiment.points, evaluations)
+    return [Panel("events", "evaluations per step", lines=lines, log_x=False)]
+
+
+def _losses(experiment: Experiment) -> list[Panel]:
+    """Time over that of the best forced choice, workloads in ascending order."""
+    lines = []
+    for name in (AUTO, "tree", "tree, counts", "eager", "sequence"):
+        ratios = sorted(
+            loss(point, name) for point in experiment.points if any(item.name == name for item in point.measurements)
+        )
+        if ratios:
+            lines.append(Line(name, [100 * (place + 1) / len(ratios) for place in range(len(ratios))], ratios))
+    return [Panel("percent of the workloads where it is tried", "time / best forced choice", lines=lines, log_x=False)]
+
+
+def _throughput(experiment: Experiment) -> list[Panel]:
+    """Throughput of every contender on the streams that Kleene is timed on, and of Flink on its own."""
+    bars = []
+    for point in experiment.points:
+        rare = f"{point.parameters['predicates']}, {point.parameters['share']:.1%} {point.parameters['rare']}"
+        names = ["flink"] if point.parameters["stream"] == "short" else [item.name for item in point.measurements]
+        bars += [(f"{rare}: {name}", point[name].throughput(experiment.clock)) for name in names]
+    return [Panel("events per CPU second", bars=bars)]
+
+
+FIGURES: Figures = {
+    "figure7": {"": _evaluations},
+    "figure8": {"": _evaluations},
+    "figure9": {"": _peak},
+    "figure10": {"": _changing},
+    "random200": {"": _losses},
+    "throughput": {"": _throughput},
+}

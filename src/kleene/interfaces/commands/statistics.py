@@ -1,0 +1,109 @@
+"""`kleene statistics`: what a planner wants to know of the events of a query, as JSON for `--statistics`.
+
+In this process the files are read once, the columns that matter, and a sample is kept. On Spark one pass counts and samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kleene.interfaces.commands import arguments as shared
+from kleene.interfaces.commands import events
+from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.progress import Progress
+
+if TYPE_CHECKING:
+    from kleene.interfaces.api import Query
+    from kleene.plan.statistics import Statistics
+
+HELP = "measure what a planner wants to know of events"
+DESCRIPTION = (
+    "Measures how often each variable of a query finds an event and how often the conditions between events hold. Prints JSON, "
+    "which `kleene match` and `kleene explain` take as --statistics."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.usage = "kleene statistics (QUERY | -q TEXT) EVENTS [EVENTS ...] --time COLUMN [--type COLUMN] [options]"
+    parser.add_argument(
+        "inputs",
+        metavar="QUERY EVENTS",
+        nargs="+",
+        help="the query's file (or -), unless -q is given; then the events, in time order",
+    )
+    shared.add_query(parser)
+    shared.add_functions(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file")
+    parser.add_argument("--fraction", metavar="F", type=_share, help="on Spark: of a random share of the rows, as 0.1")
+    shared.add_roles(parser, time_required=True)
+    shared.add_parameters(parser)
+    shared.add_running(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measures and prints or writes the statistics; the summary goes to standard error."""
+    source, paths = shared.query_and_events(arguments)
+    if arguments.fraction is not None and arguments.engine != "spark":
+        raise UsageError("--fraction goes with --engine spark: in this process a sample is kept anyway")
+    name, text = shared.query_text(arguments.query, source)
+
+    from kleene.interfaces.api import query
+
+    asked = query(text, name=name, functions=shared.functions(arguments))
+    with Progress("read") as progress:
+        spark = arguments.engine == "spark"
+        found = _on_spark(arguments, asked, paths) if spark else _embedded(arguments, asked, paths, progress)
+    written = json.dumps(found.to_json(), indent=2, ensure_ascii=False)
+    if arguments.output is None:
+        print(written)
+    else:
+        Path(arguments.output).write_text(written + "\n", encoding="utf-8")
+    print(f"{found.events:,} relevant events, {progress.seconds:.2f} s", file=sys.stderr)
+    return 0
+
+
+def _embedded(arguments: argparse.Namespace, query: Query, paths: list[str], progress: Progress) -> Statistics:
+    import pyarrow as pa
+
+    from kleene.engine.observe import read_columns
+    from kleene.interfaces.api import options_of
+    from kleene.plan.lazy import LazyPlan
+    from kleene.plan.options import LazyOptions
+
+    roles = shared.roles(arguments)
+    schema, _ = events.stream(paths, progress)
+    plan = query.plan_for(schema, replace(options_of(roles), plan=LazyOptions()))
+    assert isinstance(plan, LazyPlan)
+    columns = read_columns(plan.bound, plan.scanned, plan.conditions, plan.partition)
+    schema, batches = events.stream(paths, progress, columns)
+    if arguments.unsorted:
+        return query.statistics(pa.Table.from_batches(batches, schema), **roles)
+    return query.statistics(pa.RecordBatchReader.from_batches(schema, batches), **roles)
+
+
+def _on_spark(arguments: argparse.Namespace, query: Query, paths: list[str]) -> Statistics:
+    from kleene.interfaces.commands import spark
+
+    with spark.session(arguments.master) as session:
+        return query.statistics(spark.read(session, paths), fraction=arguments.fraction, **shared.roles(arguments))
+
+
+def _share(text: str) -> float:
+    """A share of the rows.
+
+    >>> _share("0.1")
+    0.1
+    """
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, found {text!r}")
+    return share
