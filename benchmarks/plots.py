@@ -22,6 +22,7 @@ class Line:
     label: str
     x: Sequence[float]
     y: Sequence[float]
+    style: str = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Panel:
     log_y: bool = True
     reference: float | None = None
     """Where bars are compared with: a vertical line."""
+    legend: str = "inside"
+    """Where the lines are named: "inside", "beside" or "nowhere" (in the panel beside)."""
 
 
 Figures = Mapping[str, Mapping[str, Callable[[Experiment], Sequence[Panel]]]]
@@ -144,9 +147,10 @@ def _draw_bars(axis: Any, panel: Panel) -> None:
 
 def _draw_lines(axis: Any, panel: Panel) -> None:
     for line in panel.lines:
-        axis.plot(line.x, line.y, marker="o", markersize=3, label=line.label)
+        axis.plot(line.x, line.y, line.style, marker="o", markersize=3, label=line.label)
     if panel.log_x:
         axis.set_xscale("log")
     if panel.log_y:
         axis.set_yscale("log")
-    axis.legend(fontsize=7)
+    if panel.legend != "nowhere":
+        axis.legend(fontsize=7, **({"loc": "upper left", "bbox_to_anchor": (1, 1)} if panel.legend == "beside" else {}))

@@ -11,37 +11,41 @@ from benchmarks.plots import Figures, Line, Panel, of_series, series_values
 
 SHOWN = ("eager", "chain acb", "chain bca", "chain cab", "chain cba", "tree", "tree, counts", AUTO)
 """Chains that are not shown are close to one that is: abc and bac to eager."""
+STYLES = {"tree": "--", "tree, counts": "--", AUTO: ":"}
+"""Lines that may lie on others."""
 
 
 def _lines(experiment: Experiment, points: Sequence[Point], value: Callable[[Measurement], float]) -> list[Line]:
     along = [float(point.parameters[experiment.axis]) for point in points]
     names = [name for name in SHOWN if any(item.name == name for item in points[0].measurements)]
-    return [Line(name, along, [max(value(point[name]), 1e-3) for point in points]) for name in names]
+    return [Line(name, along, [value(point[name]) for point in points], STYLES.get(name, "-")) for name in names]
 
 
 def _evaluations(experiment: Experiment) -> list[Panel]:
     """Evaluations per event along f_c (Figures 7 and 8)."""
+    series = series_values(experiment)
     return [
         Panel(
             "f_c",
-            "evaluations per event",
+            "" if number else "evaluations per event",
             f"{experiment.series}: {one}",
             _lines(experiment, of_series(experiment, one), lambda item: evaluations(item) / item.events),
+            legend="beside" if one == series[-1] else "nowhere",
         )
-        for one in series_values(experiment)
+        for number, one in enumerate(series)
     ]
 
 
 def _peak(experiment: Experiment) -> list[Panel]:
     """Instances along the size of the input (Figure 9); none is drawn as one."""
     lines = _lines(experiment, experiment.points, lambda item: max(1, item.work["peak_instances"]))
-    return [Panel(experiment.axis, "peak instances", lines=lines)]
+    return [Panel(experiment.axis, "peak instances", lines=lines, legend="beside")]
 
 
 def _changing(experiment: Experiment) -> list[Panel]:
     """Evaluations of each step (Figure 10)."""
     lines = _lines(experiment, experiment.points, evaluations)
-    return [Panel("events", "evaluations per step", lines=lines, log_x=False)]
+    return [Panel("events", "evaluations per step", lines=lines, log_x=False, legend="beside")]
 
 
 def _losses(experiment: Experiment) -> list[Panel]:
@@ -57,12 +61,12 @@ def _losses(experiment: Experiment) -> list[Panel]:
 
 
 def _throughput(experiment: Experiment) -> list[Panel]:
-    """Throughput of every contender on the streams that Kleene is timed on, and of Flink on its own."""
+    """Throughput on the streams that Kleene is timed on, and of Flink on its own."""
     bars = []
     for point in experiment.points:
-        rare = f"{point.parameters['predicates']}, {point.parameters['share']:.1%} {point.parameters['rare']}"
-        names = ["flink"] if point.parameters["stream"] == "short" else [item.name for item in point.measurements]
-        bars += [(f"{rare}: {name}", point[name].throughput(experiment.clock)) for name in names]
+        rare = f"{point.parameters['predicates']}, {100 * float(point.parameters['share']):g} % {point.parameters['rare']}"
+        name = "flink" if point.parameters["stream"] == "short" else AUTO
+        bars.append((f"{rare}: {name}", point[name].throughput(experiment.clock)))
     return [Panel("events per CPU second", bars=bars)]
 
 

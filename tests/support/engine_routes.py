@@ -22,7 +22,7 @@ from kleene.interfaces.api import Query, make_options
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Strategy
-from kleene.plan.options import CHOICES, LAZY_CHOICES, NFA_CHOICES, PRESETS, SequenceOptions
+from kleene.plan.options import CHOICES, EVALUATIONS, LAZY_CHOICES, NFA_CHOICES, PRESETS, SequenceOptions
 from kleene.plan.sequence import is_plain_sequence
 from kleene.runtime.arrow import in_stream_order
 from kleene.testing.case_routes import Outcome, Route
@@ -132,10 +132,9 @@ def embedded_routes() -> dict[str, Route]:
 
 def lazy_routes() -> dict[str, Route]:
     """Every way of binding events in another order than the stream's, on the whole stream and cut."""
-    ways: dict[str, Any] = {"auto": {"mechanism": "lazy"}, "eager": {"mechanism": "eager"}}
-    ways |= {f"tree-{value}": {"mechanism": "tree", "selectivity": value} for value in LAZY_CHOICES["selectivity"]}
-    ways |= {f"planner-{value}": {"mechanism": "chain", "planner": value} for value in LAZY_CHOICES["planner"]}
-    routes = {f"embedded-lazy-{name}": embedded(plan) for name, plan in ways.items()}
+    routes = {f"embedded-lazy-{name}": embedded({"mechanism": name}) for name in EVALUATIONS if name != "tree"}
+    for value in LAZY_CHOICES["selectivity"]:
+        routes[f"embedded-lazy-tree-{value}"] = embedded({"mechanism": "tree", "selectivity": value})
     for name, turned in (("chain-reversed", 0), ("chain-turned", 1)):
         routes[f"embedded-lazy-{name}"] = in_order(turned, embedded)
     routes["embedded-lazy-chain-reversed-batches-1"] = in_order(0, lambda plan: cut(one_by_one, plan=plan, block=2))

@@ -1,11 +1,11 @@
 """Random (query, stream) pairs under skip_till_any_match: every mechanism and order of binding, against the oracle.
 
-Each pair is answered by a chain in a random order, in random cuts, orders of delivery, encodings, `run_rows` and `block`, and
-by one more plan (the automatic one, eager, a tree, a planner); every sixteenth by chains in all orders, if there are at most
-six. Scopes are looked up or searched for. Some plans are made from statistics, those of the events or random ones, and cut into
-stretches wherever another order seems better, however few events there are. Matches must be the oracle's, their ids unique and
-the same under every plan, and RETURN values the oracle's. Some pairs run again with events that tie, which must be refused
-where the oracle refuses them. What the planner refuses as not supported yet is counted, no more.
+Each pair is answered by a chain in a random order and by one more plan (the automatic one, eager, a tree, a planner), on the
+whole stream or in random cuts, orders of delivery, encodings, `run_rows` and `block`; every sixteenth by chains in all orders,
+if there are at most six. Scopes are looked up or searched for. Some plans are made from statistics, those of the events or
+random ones, however few events there are, and some runs change the order of binding at random rows. Matches must be the
+oracle's, their ids unique and the same under every plan, and RETURN values the oracle's. Some pairs run again with events that
+tie, which must be refused where the oracle refuses them. What the planner refuses as not supported yet is counted, no more.
 
 As a script it runs many pairs with plain-Python kernels (nothing is compiled) and prints a JSON report:
 
@@ -22,7 +22,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import permutations
 from pathlib import Path
@@ -42,7 +42,7 @@ from kleene.engine.build import build_matcher
 from kleene.engine.kernels import lazy as kernels
 from kleene.engine.kernels import negation
 from kleene.engine.lazy_choice import Chooser
-from kleene.engine.lazy_pass import _BranchRun
+from kleene.engine.lazy_pass import Stretch, _BranchRun
 from kleene.engine.negation import NegativeIndex
 from kleene.interfaces.api import Query
 from kleene.pattern.bind import bind
@@ -102,20 +102,41 @@ class LazySetting(Setting):
     tables: bool = True
     """Whether scopes are looked up in tables."""
     planned: bool = False
-    """Whether a plan is made from statistics, and stretches are cut, though the events are few."""
+    """Whether a plan is made from statistics, though the events are few."""
     known: int | None = None
     """The seed of random statistics that a user gives."""
+    turns: int | None = None
+    """The seed of random rows at which another order is taken."""
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """What the engine takes from the number of events, as the setting has it."""
-        tables = patch.object(lazy_pass, "worth_tables", lambda *_: self.tables)
-        with tables, patch.multiple(lazy_choice, **EAGER_PLANNING) if self.planned else nullcontext():
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(lazy_pass, "worth_tables", lambda *_: self.tables))
+            if self.planned:
+                stack.enter_context(patch.multiple(lazy_choice, **KEEN_PLANNING))
+            if self.turns is not None:
+                stack.enter_context(patch.object(Chooser, "stretches", turning(self.turns)))
             yield
 
 
-EAGER_PLANNING = {"FEW_ROWS": 1, "SLICE_ROWS": 1, "TOGETHER": 2, "FEWEST_WINDOWS": 0, "WORTH_CUTTING": 1.0, "WORTH_MEASURING": 0.0}
+KEEN_PLANNING = {"FEW_ROWS": 1, "SLICE_ROWS": 1, "TOGETHER": 2, "BY_CHANCE": 0.0, "FEWEST_WINDOWS": 0, "WORTH_MEASURING": 0.0}
 """Settings of the planner under which few events are enough for it."""
+
+
+def turning(seed: int) -> Callable[[Chooser, int], tuple[Stretch, ...]]:
+    """A chooser that takes another order from some row on."""
+    rng, original = Random(seed), Chooser.stretches
+
+    def stretches(self: Chooser, index: int) -> tuple[Stretch, ...]:
+        found: list[Stretch] = []
+        for stretch in original(self, index):
+            row = rng.randint(stretch.first, stretch.last)
+            order = tuple(rng.sample(stretch.order, len(stretch.order)))
+            found += [replace(stretch, last=row), replace(stretch, first=row, order=order)]
+        return tuple(found)
+
+    return stretches
 
 
 def random_setting(rng: Random) -> LazySetting:
@@ -127,6 +148,7 @@ def random_setting(rng: Random) -> LazySetting:
         tables=chance(rng, 0.5),
         planned=planned,
         known=rng.randrange(1 << 30) if planned and chance(rng, 0.5) else None,
+        turns=rng.randrange(1 << 30) if chance(rng, 0.2) else None,
     )
 
 
@@ -293,6 +315,8 @@ def setting_features(setting: LazySetting) -> Iterator[str]:
     yield "scopes looked up" if setting.tables else "scopes searched for"
     if setting.planned:
         yield "planned" if setting.known is None else "planned from random statistics"
+    if setting.turns is not None:
+        yield "turns to another order"
     yield from (f"{name}={getattr(setting, name)}" for name in ("batch_rows", "run_rows", "block"))
     if setting.dictionaries:
         yield "dictionaries"
@@ -354,23 +378,24 @@ def _wider_window() -> None:
     optimizer.plan_lazy = plan_lazy
 
 
+BACKWARDS = "[((right, left), path) for (left, right), path in sorted(paths.items()) if (left, right) not in direct]"
+
 SABOTAGE: dict[str, Callable[[], None]] = {
     "wider-window": _wider_window,
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
     "unsteady-ids": sase_pairs.SABOTAGE["unsteady-ids"],
-    # A scope has one place more before an event that must follow.
-    "wider-scope": rewritten(kernels, "extend", "last = min(last, _before(", "last = min(last, 1 + _before("),
-    # Searched for, not looked up, a scope begins with what is simultaneous with the event before it.
+    # Events that are simultaneous follow one another, in a scope that is looked up, or in one that is searched for.
+    "wider-scope": rewritten(kernels, "_after", "bounds[AFTER, place]", "place + 1"),
     "wider-search": rewritten(kernels, "_after", "following = place + 1", "return place + 1"),
-    "shared-events": rewritten(kernels, "extend", "if distinct[chosen] & have:", "if False:"),
+    "shared-events": rewritten(kernels, "extend", "if apart:", "if False:"),
     "shared-elements": rewritten(_BranchRun, "_finished", "in program.apart", "in ()"),
     # A match that ends with the last event of the batch before is reported again.
     "stale-matches": rewritten(kernels, "ask", "else first_row", "else first_row - 1"),
+    # A match that ends beyond a stretch is reported with it, and again with its own.
+    "endless-stretches": rewritten(kernels, "ask", "last_row if side", "last_row + 1 if side"),
     # Candidates are skipped where a block was full.
-    "lost-remainder": rewritten(kernels, "extend", "low += state[OFFSET]", "low += 2 * state[OFFSET]"),
-    "implied-backwards": rewritten(
-        lazy, "implied_comparisons", "Comparison(operator, ", "Comparison(operator.replace('<', '>'), "
-    ),
+    "lost-remainder": rewritten(kernels, "extend", "low[partial] + state[OFFSET]", "low[partial] + 2 * state[OFFSET]"),
+    "implied-backwards": rewritten(lazy, "implied_comparisons", "sorted(paths.items())", BACKWARDS),
     "implied-strictly": rewritten(lazy, "implied_comparisons", '"<" if path.strict else "<="', '"<"'),
     # Of the components around a negative one, one is enough.
     "any-neighbour": rewritten(NegativeIndex, "dead", "np.maximum.reduce(after)", "np.minimum.reduce(after)"),
@@ -378,10 +403,8 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "hasty-negation": rewritten(negation, "probe", "ts[first[match]] + window", "ts[last[match]] + 1"),
     "tests-forgotten": rewritten(lazy_pass, "_agree", "(lowest == highest)", "(lowest <= highest)"),
     # A tree gives up where a component has one candidate left.
-    "hasty-tree": rewritten(kernels, "extend", "if size == 0:", "if size <= 1:"),
+    "hasty-tree": rewritten(kernels, "choose_scopes", "if size == 0:", "if size <= 1:"),
     "undecided-tree": rewritten(_BranchRun, "_decide_in_tree", "if need & self._kleene:", "if need:"),
-    # Between two orders of binding, the matches that end with a row are lost.
-    "gap-between-stretches": rewritten(Chooser, "_cut", "found.append((begin, best))", "found.append((begin + 1, best))"),
     # Which of several matches with the same events is reported depends on the order of binding.
     "any-of-overlapping": rewritten(non_overlap, "choose_apart", "range(length)", "range(sizes[best])"),
 }

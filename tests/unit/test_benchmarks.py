@@ -6,7 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from benchmarks.__main__ import main
@@ -130,7 +129,7 @@ def test_c_is_thinned_out_evenly_and_the_others_stay() -> None:
     of_c = [table.filter(mask)["ts"].to_numpy() for table, mask in zip((everything, some), is_c, strict=True)]
     assert len(of_c[1]) == int(0.03 * len(of_c[0]))
     assert set(of_c[1]) <= set(of_c[0])
-    assert np.diff(of_c[1]).max() < 2 * np.diff(of_c[1]).min()
+    assert np.diff(of_c[1]).max() < 3 * np.diff(of_c[1]).min()
     rest = [table.filter(pc.invert(mask)) for table, mask in zip((everything, some), is_c, strict=True)]
     assert rest[0].equals(rest[1])
 
@@ -259,30 +258,20 @@ def test_peers_are_compared_match_by_match(case) -> None:
         check_matches(case, W, table, expected, AnotherSystem([*expected[1:], (1, 2, 3)]))
 
 
-@pytest.mark.parametrize("case", throughput.CASES[::5], ids=lambda case: f"{case.predicates}, {case.place}")
+@pytest.mark.parametrize(
+    "case", throughput.CASES[:3] + throughput.CASES[6:9], ids=lambda case: f"{case.predicates}, {case.place}"
+)
 def test_rising_events_are_compared_match_by_match(case, tmp_path: Path) -> None:
-    table = rising_somewhere(case)
-    rows = list(zip(table["type"].to_pylist(), table["x"].to_pylist(), strict=True))
-    of_type = {kind: [at for at, (own, _) in enumerate(rows) if own == kind] for kind in "ABC"}
-    expected = sorted(
-        (a, b, c)
-        for b in of_type["B"]
-        for a in of_type["A"]
-        for c in of_type["C"]
-        if a < b < c < a + throughput.WINDOW and rows[a][1] < rows[b][1] < rows[c][1]
-    )
+    table = case.table(400 if case.predicates == "ordinary" else 2_500)
+    x = table["x"].to_pylist()
+    a_s, b_s, c_s = ([at for at, kind in enumerate(table["type"].to_pylist()) if kind == wanted] for wanted in "ABC")
+    pairs = [(b, c) for c in c_s for b in b_s if b < c < b + throughput.WINDOW and x[b] < x[c]]
+    expected = sorted((a, b, c) for b, c in pairs for a in a_s if c - throughput.WINDOW < a < b and x[a] < x[b])
     assert expected
     assert throughput.kleene_matches(table) == expected
     throughput.check_matches(table, AnotherSystem(expected), tmp_path)
     with pytest.raises(Disagreement, match=r"such as \[\("):
         throughput.check_matches(table, AnotherSystem(expected[1:]), tmp_path)
-
-
-def rising_somewhere(case: throughput.Case) -> pa.Table:
-    """A short stream of a case that has matches."""
-    return next(
-        table for table in (case.table(events) for events in range(300, 3_000, 300)) if throughput.kleene_matches(table)
-    )
 
 
 @pytest.mark.parametrize("presentation", PRESENTATIONS.values(), ids=list(PRESENTATIONS))

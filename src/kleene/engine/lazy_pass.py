@@ -110,8 +110,9 @@ class LazyPass(WorkingPass):
 
     def __init__(self, programs: Programs, working: WorkingSet, metrics: Metrics, block: int) -> None:
         super().__init__(programs.plan, working, metrics, block, programs.bits)
+        self.plan, self.working, self.metrics = programs.plan, working, metrics
         self._programs = programs
-        self._room = min(block, BLOCK)
+        self.room = min(block, BLOCK)
         rows = len(working)
         self.filled = fill_columns(programs.columns, rows, self._filter_column, self.groups.rows)
         self.earliest = self._earliest()
@@ -168,8 +169,8 @@ class _BranchRun:
     def __init__(self, run: LazyPass, program: LazyProgram, bits: Array, stretches: Sequence[Stretch]) -> None:
         self._run = run
         self._program = program
-        self._plan: LazyPlan = run._plan
-        rows = len(run._working)
+        self._plan: LazyPlan = run.plan
+        rows = len(run.working)
         self._rows = rows
         counts = np.zeros((program.count, 1), np.int64)
         kernels.count_candidates(run.groups.masks, bits, np.array([0, rows]), counts)
@@ -185,7 +186,7 @@ class _BranchRun:
         self._in_sequence = len(program.branch.precedes) == program.count * (program.count - 1) // 2
         self._nodes = Nodes()
         self._bound = np.empty(program.width, np.int64)
-        self._selected = np.empty(run._room, np.int64)
+        self._selected = np.empty(run.room, np.int64)
         self._shares = np.ones(len(program.needs))
         self._blocks: list[Block] = []
 
@@ -199,7 +200,7 @@ class _BranchRun:
         single = len(order) - self._kleene.bit_count()
         dynamic = single if stretch.tree else 0
         self._blocks = [
-            Block.empty(self._program.width, self._run._room, tree=depth < dynamic) for depth in range(len(order) + 1)
+            Block.empty(self._program.width, self._run.room, tree=depth < dynamic) for depth in range(len(order) + 1)
         ]
         for block in self._roots(steps[0]):
             yield from self._complete(steps, 0, dynamic, block)
@@ -217,12 +218,12 @@ class _BranchRun:
         earlier = np.flatnonzero(~fresh & (first < last))
         reach[earlier] = run.clock.take(first[earlier]) - run.clock.take(places[earlier]) < run.window
         reach &= places < last
-        run._metrics.evaluations += int(np.count_nonzero(fresh & reach))
+        run.metrics.evaluations += int(np.count_nonzero(fresh & reach))
         places = places[fresh & reach if component == program.ends else reach]
         block = self._blocks[0]
         slots = program.slots[:2, component]
-        for begin in range(0, places.size, self._run._room):
-            some = places[begin : begin + self._run._room]
+        for begin in range(0, places.size, self._run.room):
+            some = places[begin : begin + self._run.room]
             block.count = some.size
             block.parts[slots[0], : some.size] = some
             block.parts[slots[1], : some.size] = some
@@ -264,13 +265,13 @@ class _BranchRun:
     def _go_on(self, steps: Sequence[Step], depth: int, dynamic: int, block: Block) -> Iterator[Matches]:
         """Goes on with partial matches whose component at `depth` is complete."""
         self._decide(steps, depth, dynamic, block)
-        self._run._metrics.instances += block.count
+        self._run.metrics.instances += block.count
         if not block.count:
             return
         if depth + 1 == len(steps):
             matches = self._finished(block)
             if matches.count:
-                self._run._metrics.sequences += matches.count
+                self._run.metrics.sequences += matches.count
                 yield matches
             return
         step = steps[depth + 1]
@@ -282,18 +283,37 @@ class _BranchRun:
     def _extend(
         self, block: Block, out: Block, component: int, active: int, bound_set: int, kleene: bool, *, further: bool = False
     ) -> Iterator[Block]:
-        """Blocks of the partial matches with one more event."""
+        """Blocks of the partial matches with one more event of a component; of the one each chooses if it is negative."""
         program, run = self._program, self._run
-        state = np.zeros(4, np.int64)
-        everything, ends = (-1, -1) if kleene else (self._everything, program.ends)
-        singles = self._everything & ~self._kleene
+        low, high = np.empty(block.count, np.int64), np.empty(block.count, np.int64)
+        stream = (run.groups.offsets, run.segments, run.clock, run.rank)
+        scopes = (run.wanted, self._bounds, self._before, self._starts, self._candidates, run.alive, run.groups.order)
+        if component >= 0:
+            slots = program.scope_slots(component, bound_set)
+            freshness = kernels.ANYWHERE
+            if component == program.ends:
+                freshness = kernels.ALWAYS
+            elif not kleene and bound_set | 1 << component == self._everything:
+                freshness = kernels.IF_NONE
+            chosen, asked = np.array([component]), np.array([active])
+            evaluations = kernels.find_scopes(
+                component, *slots, freshness, block.count, block.parts, *stream, run.order_matters, run.window, *scopes, low, high
+            )
+        else:
+            singles = self._everything & ~self._kleene
+            chosen, asked = np.empty(block.count + 1, np.int64), np.empty(block.count + 1, np.int64)
+            evaluations = kernels.choose_scopes(
+                singles, self._everything, program.ends, block.count, block.parts, block.sets, program.slots, program.relation,
+                program.needs, program.via, program.compiled, self._shares, *stream, run.window, *scopes, low, high, chosen,
+                asked,
+            )  # fmt: skip
+        run.metrics.evaluations += int(evaluations)
+        state = np.zeros(3, np.int64)
         while True:
             status = kernels.extend(
-                component, further, active, singles, everything, ends, bound_set, block.count, block.parts, block.sets,
-                program.slots, program.relation, program.distinct, program.needs, program.via, program.compiled, self._shares,
-                run.groups.offsets, run.segments, run.clock, run.rank, run.window, run.wanted, self._bounds, self._before,
-                self._starts, self._candidates, run.alive, run.groups.order, self._bound,
-                self._selected, state, out.parts, out.sets, program.filter, self._rows, *run.filled,
+                further, chosen, asked, block.count, block.parts, block.sets, program.slots, program.distinct, bound_set, low,
+                high, self._candidates, self._bound, self._selected, state, out.parts, out.sets, program.filter, self._rows,
+                *run.filled,
             )  # fmt: skip
             check_overflow(run.filled[3])
             out.count = int(state[kernels.COUNT])
@@ -301,7 +321,6 @@ class _BranchRun:
                 yield out
             if status == kernels.DONE:
                 break
-        run._metrics.evaluations += int(state[kernels.EVALUATIONS])
 
     def _elements(self, steps: Sequence[Step], depth: int, dynamic: int, first: Block) -> Iterator[Matches]:
         """Completes partial matches that have just got the first element of a Kleene component, for every choice of more."""
@@ -323,7 +342,7 @@ class _BranchRun:
                 yield from self._go_on(steps, depth, dynamic, closed)
             if block.count and (quantifier.high is None or length < quantifier.high):
                 kept = Block(block.count, block.parts[:, : block.count].copy(), block.sets[:, :0])
-                out = Block.empty(program.width, self._run._room, tree=False)
+                out = Block.empty(program.width, self._run.room, tree=False)
                 further = self._extend(kept, out, step.component, step.further, bound_set, kleene=True, further=True)
                 growing.append((further, nodes.used))
             following = self._next_block(growing)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -108,6 +108,23 @@ class LazyProgram:
             found.append(Step(component, event.is_kleene, first, further, tuple(later)))
             have.add(event.variable)
         return tuple(found)
+
+    @cache  # noqa: B019 - a program lives as long as its matcher
+    def scope_slots(self, component: int, bound_set: int) -> tuple[Array, Array, Array, Array]:
+        """Which slots of the bound components bound the scope of a component: those of the events that it comes right after and
+        right before, and those that may be the first and the last of all.
+        """
+        have = [other for other in range(self.count) if (bound_set >> other) & 1]
+        precedes = self.branch.precedes
+        before = [other for other in have if self.relation[component, other] == kernels.PRECEDES]
+        after = [other for other in have if self.relation[component, other] == kernels.FOLLOWS]
+        nearest = [one for one in before if not any((one, other) in precedes for other in before)]
+        following = [one for one in after if not any((other, one) in precedes for other in after)]
+        first = [one for one in have if not any((other, one) in precedes for other in have)]
+        last = [one for one in have if not any((one, other) in precedes for other in have)]
+        return (
+            self.slots[1, nearest], self.slots[0, following], self.slots[0, first], self.slots[1, last],
+        )  # fmt: skip
 
     def _overlaps(self) -> tuple[Array, tuple[tuple[int, int], ...]]:
         """Components that may not bind the same event though nothing orders them: per single component the set of other single

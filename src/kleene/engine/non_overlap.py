@@ -52,8 +52,8 @@ def _sizes(block: Matches) -> Array:
 
 
 def _keys(block: Matches, names: Sequence[str]) -> tuple[Array, Array]:
-    """The key of each match, as lengths and one after the other: all of its events, ascending; then, by name, a number below 0 for
-    each variable and its events.
+    """The key of each match, as lengths and one after the other: all of its events, ascending; then, by name, a number below 0
+    for each variable and its events.
     """
     every = np.arange(block.count)
     pieces: list[tuple[int, Array, Array]] = []

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import BindingError, DataError, Problem, nearest
-from kleene.pattern.policies import LogicalQuery
+from kleene.common.errors import BindingError, DataError, PlanningError, Problem, nearest
+from kleene.pattern.policies import LogicalQuery, Strategy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,6 +152,10 @@ class Query:
         from kleene.plan.options import LazyOptions
 
         given = options_of(options)
+        strategy = self.logical.strategy
+        if strategy is not Strategy.SKIP_TILL_ANY_MATCH:
+            message = f"statistics are for choosing the order of binding: {strategy.value} takes events as they come"
+            raise PlanningError(Problem(message, hint="there is nothing to choose"))
         if is_spark_frame(events):
             from kleene.runtime.spark_batch import arrow_schema
             from kleene.runtime.spark_statistics import collect_spark

@@ -14,18 +14,20 @@ from kleene.plan.lazy import LazyBranch, LazyPlan
 from kleene.plan.orders import PLANNERS
 from kleene.plan.statistics import Statistics, window_in_units
 
-LISTED = 2.0
+LISTED = 3.0
 """Nanoseconds per relevant event and component to list candidates."""
-TABLED = 1.5
+TABLED = 4.0
 """Nanoseconds more to make tables of scopes, where many events are bound."""
-SEARCHED = 55.0
+SEARCHED = 50.0
 """Nanoseconds to search for the scope of a partial match instead, where few are."""
 WORTH_TABLES = 8
 """Scopes are looked up in tables if one in this many events or more is bound or begins a match."""
-PUSHED = 20.0
+PUSHED = 45.0
 """Nanoseconds to push an event on its stack, or to begin construction with it."""
-VISITED = 10.0
+VISITED = 8.0
 """Nanoseconds to visit an event on a stack."""
+FILTERED = 30.0
+"""Nanoseconds to have the visited events of one stack decided by conditions."""
 FUNCTION = 150.0
 """Nanoseconds that a condition takes which is decided on blocks of partial matches, beside EVALUATION."""
 CHOICE = 12.0
@@ -129,8 +131,11 @@ def stacks(model: Model) -> Alternative:
     """Active instance stacks, which bind the last component first and go back from there."""
     order = tuple(reversed(range(len(model.rates))))
     made = steps(model, order)
-    visits = sum(step.evaluations for step in made[1:])
-    probes = PROBE * model.negatives * made[-1].partial_matches
-    cost = PUSHED * sum(model.rates) + VISITED * visits + PARTIAL * made[-1].partial_matches + probes
+    cost = PUSHED * sum(model.rates) + (PARTIAL + PROBE * model.negatives) * made[-1].partial_matches
+    bound = 0
+    for step, before in zip(made[1:], made, strict=False):
+        bound |= 1 << before.component
+        decided = [mask for mask, _ in model.conditions if mask >> step.component & 1 and not mask & ~(bound | 1 << step.component)]
+        cost += VISITED * step.evaluations + (FILTERED * before.partial_matches if decided else 0.0)
     estimate = chain(model, order)
     return Alternative("active instance stacks", None, estimate.evaluations, estimate.partial_matches, cost)

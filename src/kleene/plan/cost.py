@@ -29,11 +29,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, factorial, prod
 
-EVALUATION = 3.5
+EVALUATION = 3.0
 """Nanoseconds to evaluate the conditions of a step on one candidate."""
-PARTIAL = 10.0
+PARTIAL = 12.0
 """Nanoseconds to keep one partial match."""
-SCOPE = 10.0
+SCOPE = 40.0
 """Nanoseconds to look up the candidates in scope of one partial match."""
 PROBE = 25.0
 """Nanoseconds to look for the events of one negative component around one complete match."""

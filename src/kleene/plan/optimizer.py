@@ -44,6 +44,9 @@ def make_plan(
         message = f"only automata have a match buffer to give as {output} output"
         raise PlanningError(Problem(message, hint="leave the plan open, or choose plan={'mechanism': 'nfa'}"))
     if isinstance(options, LazyOptions):
+        if limits is not None:
+            message = "limits are on the runs of automata, and a lazy plan has none"
+            raise PlanningError(Problem(message, hint="leave limits out, or choose plan={'mechanism': 'nfa'} (not for AND)"))
         return plan_lazy(bound, options, ties=ties, statistics=statistics)
     return plan_sequence(bound, options)
 

@@ -465,7 +465,7 @@ def _any_pattern(rng: Random) -> tuple[Pattern, list[Event], list[Event]]:
 
 def _chained(rng: Random, events: Sequence[Event], types: Types) -> list[Expression]:
     """Comparisons from event to event that imply others: a.x < b.x, c.x >= b.x, ..."""
-    name = rng.choice(("x", "x", "y", "s", "k"))
+    name = rng.choice(("x", "y", "s", "k", "k"))
     path = [event for event in rng.sample(events, len(events)) if _readable(event, name, types)]
     found: list[Expression] = []
     for one, other in pairwise(path):

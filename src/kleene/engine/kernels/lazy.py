@@ -29,10 +29,13 @@ first in its window, the end of its window.
 """
 BOUNDS = 4
 
-PARTIAL, OFFSET, COUNT, EVALUATIONS = range(4)
-"""Entries of the `state` array: where to go on, how many partial matches were written, and the counted work."""
+PARTIAL, OFFSET, COUNT = range(3)
+"""Entries of the `state` array: where to go on, and how many partial matches were written."""
 
 DONE, OUTPUT_FULL = 0, 1
+
+ANYWHERE, ALWAYS, IF_NONE = range(3)
+"""Which events must be among the places asked for, see `find_scopes`."""
 
 PRECEDES, FOLLOWS, UNORDERED = -1, 1, 0
 """What `relation[u, v]` says of v: it precedes u, follows it, or neither."""
@@ -201,20 +204,82 @@ def widest(ts: Array, window: int) -> int:
 
 
 @kernel
-def extend(
+def find_scopes(
     component: int,
-    further: bool,
-    active: int,
+    after_slots: Array,
+    before_slots: Array,
+    first_slots: Array,
+    last_slots: Array,
+    freshness: int,
+    count: int,
+    parts: Array,
+    offsets: Array,
+    segments: Array,
+    clock: Array,
+    rank: Array,
+    tied: bool,
+    window: int,
+    wanted: Array,
+    bounds: Array,
+    before_place: Array,
+    starts: Array,
+    candidates: Array,
+    alive: Array,
+    order: Array,
+    low: Array,
+    high: Array,
+) -> int:
+    """Finds the candidates of a component in scope of each partial match, as ranges `[low, high)`; returns how many there are.
+
+    The slots say which bound events the scope begins after and ends before, and which may be the first and the last of all.
+    `freshness`: the component must be one of the places asked for (ALWAYS), or if no bound event is (IF_NONE). `wanted` are
+    those places, see `ask`. `alive`, unless it is empty, counts by row the instances that the automaton would begin and end
+    there: partial matches whose scope is open.
+    """
+    evaluations = 0
+    for partial in range(count):
+        latest = parts[last_slots[0], partial]
+        for index in range(1, last_slots.size):
+            latest = max(latest, parts[last_slots[index], partial])
+        earliest = parts[first_slots[0], partial]
+        for index in range(1, first_slots.size):
+            earliest = min(earliest, parts[first_slots[index], partial])
+        segment = segments[latest] if segments.size else 0
+        begin, end = offsets[segment], offsets[segment + 1]
+        first = _first_in_window(latest, begin, clock, window, bounds)
+        to_window = _end_of_window(earliest, end, clock, window, bounds)
+        last = min(to_window, wanted[1, segment])
+        for index in range(after_slots.size):
+            place = parts[after_slots[index], partial]
+            first = max(first, _after(place, end, rank, bounds) if tied else place + 1)
+        for index in range(before_slots.size):
+            place = parts[before_slots[index], partial]
+            last = min(last, _before(place, begin, rank, bounds) if tied else place)
+        fresh = wanted[0, segment]
+        if freshness == ALWAYS or (freshness == IF_NONE and latest < fresh):
+            first = max(first, fresh)
+        low[partial] = 0
+        high[partial] = 0
+        if last > first:
+            low[partial] = starts[component] + _count_before(component, first, before_place, starts, candidates)
+            high[partial] = starts[component] + _count_before(component, last, before_place, starts, candidates)
+            evaluations += high[partial] - low[partial]
+        if alive.size and before_slots.size == 0:
+            alive[order[latest]] += 1
+            alive[order[to_window] if to_window < end else alive.size - 1] -= 1
+    return evaluations
+
+
+@kernel
+def choose_scopes(
     choices: int,
     everything: int,
     ends: int,
-    bound_set: int,
     count: int,
     parts: Array,
     sets: Array,
     slots: Array,
     relation: Array,
-    distinct: Array,
     needs: Array,
     via: Array,
     compiled: int,
@@ -231,6 +296,105 @@ def extend(
     candidates: Array,
     alive: Array,
     order: Array,
+    low: Array,
+    high: Array,
+    chosen: Array,
+    asked: Array,
+) -> int:
+    """As `find_scopes`, for the component of each partial match that promises the fewest, of those in `choices` (a tree).
+
+    The set of a partial match's bound components is in `sets`. A partial match without a candidate of some component is given
+    up. `ends` is the component that every other one precedes, or -1; `asked` gets the conditions to ask, which follow from the
+    set.
+    """
+    n = relation.shape[0]
+    evaluations = 0
+    for partial in range(count):
+        have = sets[0, partial]
+        earliest = offsets[offsets.size - 1]
+        latest = -1
+        for other in range(n):
+            if (have >> other) & 1:
+                earliest = min(earliest, parts[slots[0, other], partial])
+                latest = max(latest, parts[slots[1, other], partial])
+        segment = segments[latest] if segments.size else 0
+        begin, end = offsets[segment], offsets[segment + 1]
+        fresh = wanted[0, segment]
+        from_window = _first_in_window(latest, begin, clock, window, bounds)
+        to_window = _end_of_window(earliest, end, clock, window, bounds)
+        best = -1
+        fewest = 0.0
+        open_scope = True
+        low[partial] = 0
+        high[partial] = 0
+        for u in range(n):
+            if ((choices & ~have) >> u) & 1 == 0:
+                continue
+            first = from_window
+            last = min(to_window, wanted[1, segment])
+            is_open = True
+            for other in range(n):
+                if (have >> other) & 1 == 0:
+                    continue
+                if relation[u, other] == PRECEDES:
+                    first = max(first, _after(parts[slots[1, other], partial], end, rank, bounds))
+                elif relation[u, other] == FOLLOWS:
+                    last = min(last, _before(parts[slots[0, other], partial], begin, rank, bounds))
+                    is_open = False
+            if u == ends or (latest < fresh and have | (1 << u) == everything):
+                first = max(first, fresh)
+            one = 0
+            size = 0
+            if last > first:
+                one = _count_before(u, first, before_place, starts, candidates)
+                size = _count_before(u, last, before_place, starts, candidates) - one
+            if size == 0:
+                best = -1
+                break
+            share = float(size)
+            for condition in range(needs.size):
+                need = needs[condition]
+                waits = via[condition] == 0 or via[condition] & ~have != 0
+                if (need >> u) & 1 and need & ~(have | (1 << u)) == 0 and waits:
+                    share *= shares[condition]
+            if best < 0 or share < fewest:
+                best = u
+                fewest = share
+                low[partial] = starts[u] + one
+                high[partial] = starts[u] + one + size
+                open_scope = is_open
+        chosen[partial] = best
+        if best < 0:
+            high[partial] = low[partial]
+            continue
+        conditions = 0
+        for condition in range(needs.size):
+            need = needs[condition]
+            waits = via[condition] == 0 or via[condition] & ~have != 0
+            if (compiled >> condition) & 1 and (need >> best) & 1 and need & ~(have | (1 << best)) == 0 and waits:
+                conditions |= 1 << condition
+        asked[partial] = conditions
+        evaluations += high[partial] - low[partial]
+        if open_scope and alive.size:
+            alive[order[latest]] += 1
+            alive[order[to_window] if to_window < end else alive.size - 1] -= 1
+    return evaluations
+
+
+@kernel
+def extend(
+    further: bool,
+    chosen: Array,
+    asked: Array,
+    count: int,
+    parts: Array,
+    sets: Array,
+    slots: Array,
+    distinct: Array,
+    bound_set: int,
+    low: Array,
+    high: Array,
+    candidates: Array,
     bound: Array,
     selected: Array,
     state: Array,
@@ -243,150 +407,71 @@ def extend(
     valid: Array,
     constants: Array,
 ) -> int:
-    """Extends partial matches by an event each, until all are done or the output is full.
+    """Extends partial matches by each of their candidates that satisfies the conditions, until the output is full.
 
-    The component is given (a chain), or, if it is negative, the one of `choices` that promises the fewest (a tree): partial
-    matches then carry the set of their bound components, and the one bound last, in `sets`, else all have `bound_set`. `active`
-    are the conditions to ask; of a tree they follow from the set. `further` extends a Kleene component by another element. `ends` is the component
-    that every other one precedes, or -1. `wanted` are the places that matches may end with, see `ask`. `alive`, unless it is
-    empty, counts by row the instances that the automaton would begin and end there: partial matches whose next scope is open.
+    `chosen` and `asked` have one entry, the component and its conditions (a chain), or one for each partial match (a tree);
+    in a tree `sets` has the bound components, and the one bound last. `further` extends a Kleene component by another element.
     """
-    n = relation.shape[0]
     room = out.shape[1]
     width = parts.shape[0]
+    tree = chosen.size > 1
     written = 0
     for partial in range(state[PARTIAL], count):
-        if written == room:
-            state[PARTIAL] = partial
-            state[COUNT] = written
-            return OUTPUT_FULL
-        chosen = component
-        have = bound_set
-        if component < 0:
-            have = sets[0, partial]
-        for slot in range(width):
-            bound[slot] = parts[slot, partial]
-        earliest = rows
-        latest = -1
-        for other in range(n):
-            if (have >> other) & 1:
-                earliest = min(earliest, bound[slots[0, other]])
-                latest = max(latest, bound[slots[1, other]])
-        segment = segments[latest] if segments.size else 0
-        begin, end = offsets[segment], offsets[segment + 1]
-        fresh = wanted[0, segment]
-        is_new = latest >= fresh
-        from_window = _first_in_window(latest, begin, clock, window, bounds)
-        to_window = _end_of_window(earliest, end, clock, window, bounds)
-        low = 0
-        high = 0
-        open_scope = True
-        fewest = 0.0
-        dead = False
-        for u in range(n):
-            if component >= 0:
-                if u != component:
-                    continue
-            elif ((choices & ~have) >> u) & 1 == 0:
-                continue
-            first = from_window
-            last = min(to_window, wanted[1, segment])
-            is_open = True
-            for other in range(n):
-                if (have >> other) & 1 == 0:
-                    continue
-                if relation[u, other] == PRECEDES:
-                    first = max(first, _after(bound[slots[1, other]], end, rank, bounds))
-                elif relation[u, other] == FOLLOWS:
-                    last = min(last, _before(bound[slots[0, other]], begin, rank, bounds))
-                    is_open = False
-            if not further and (u == ends or (not is_new and have | (1 << u) == everything)):
-                first = max(first, fresh)
-            one = 0
-            size = 0
-            if last > first:
-                one = _count_before(u, first, before_place, starts, candidates)
-                size = _count_before(u, last, before_place, starts, candidates) - one
-            if component >= 0:
-                low = starts[u] + one
-                high = low + size
-                open_scope = is_open
-                break
-            if size == 0:
-                dead = True
-                break
-            share = float(size)
-            for condition in range(needs.size):
-                need = needs[condition]
-                if (need >> u) & 1 and need & ~(have | (1 << u)) == 0:
-                    share *= shares[condition]
-            if chosen < 0 or share < fewest:
-                chosen = u
-                fewest = share
-                low = starts[u] + one
-                high = low + size
-                open_scope = is_open
-        if dead:
+        at = low[partial] + state[OFFSET]
+        if at >= high[partial]:
+            state[OFFSET] = 0
             continue
-        asked = active
-        if component < 0:
-            asked = 0
-            reach = have | (1 << chosen)
-            for condition in range(needs.size):
-                need = needs[condition]
-                waits = via[condition] == 0 or via[condition] & ~have != 0
-                if (compiled >> condition) & 1 and (need >> chosen) & 1 and need & ~reach == 0 and waits:
-                    asked |= 1 << condition
-        if state[OFFSET] == 0:
-            state[EVALUATIONS] += high - low
-            if open_scope and alive.size:
-                alive[order[latest]] += 1
-                alive[order[to_window] if to_window < end else rows] -= 1
-        low += state[OFFSET]
-        while low < high:
-            piece = min(high - low, room - written)
+        component = chosen[partial] if tree else chosen[0]
+        conditions = asked[partial] if tree else asked[0]
+        have = sets[0, partial] if tree else bound_set
+        if conditions:
+            for slot in range(width):
+                bound[slot] = parts[slot, partial]
+        while at < high[partial]:
+            piece = min(high[partial] - at, room - written)
             if piece == 0:
                 state[PARTIAL] = partial
                 state[COUNT] = written
                 return OUTPUT_FULL
             for index in range(piece):
-                selected[index] = candidates[low + index]
-            low += piece
+                selected[index] = candidates[at + index]
+            at += piece
             state[OFFSET] += piece
             kept = piece
-            if asked:
+            if conditions:
                 kept = lazy_filter(
-                    2 * chosen + (1 if further else 0), asked, piece, rows, bound.ctypes, selected.ctypes, ints.ctypes,
+                    2 * component + (1 if further else 0), conditions, piece, rows, bound.ctypes, selected.ctypes, ints.ctypes,
                     floats.ctypes, valid.ctypes, constants.ctypes,
                 )  # fmt: skip
-            if distinct[chosen] & have:
+            apart = distinct[component] & have
+            if apart:
                 piece = kept
                 kept = 0
                 for index in range(piece):
                     place = selected[index]
                     differs = True
-                    for other in range(n):
-                        if ((distinct[chosen] & have) >> other) & 1 and bound[slots[0, other]] == place:
+                    for other in range(distinct.size):
+                        if (apart >> other) & 1 and parts[slots[0, other], partial] == place:
                             differs = False
                     selected[kept] = place
                     kept += 1 if differs else 0
             if kept == 0:
                 continue
             for slot in range(width):
-                value = bound[slot]
+                value = parts[slot, partial]
                 for index in range(written, written + kept):
                     out[slot, index] = value
-            slot = slots[1, chosen]
+            slot = slots[1, component]
             for index in range(kept):
                 out[slot, written + index] = selected[index]
-            if not further and slots[0, chosen] != slot:
-                slot = slots[0, chosen]
+            if not further and slots[0, component] != slot:
+                slot = slots[0, component]
                 for index in range(kept):
                     out[slot, written + index] = selected[index]
-            if component < 0:
+            if tree:
                 for index in range(written, written + kept):
-                    out_sets[0, index] = have | (1 << chosen)
-                    out_sets[1, index] = chosen
+                    out_sets[0, index] = have | (1 << component)
+                    out_sets[1, index] = component
             written += kept
         state[OFFSET] = 0
     state[PARTIAL] = count
