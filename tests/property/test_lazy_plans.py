@@ -70,13 +70,13 @@ SHARES = {
     "Kleene against Kleene": 0.01,
     "Kleene before single": 0.03,
     "single before Kleene": 0.03,
-    "quantified over an earlier variable": 0.015,
+    "quantified over an earlier variable": 0.008,
     "a.LEN": 0.02,
-    "a[1].x": 0.015,
+    "a[1].x": 0.008,
     "a[i].x": 0.06,
     "a[i-1].x": 0.03,
-    "a[].x": 0.015,
-    "a[a.LEN].x": 0.015,
+    "a[].x": 0.008,
+    "a[a.LEN].x": 0.008,
 }
 """The least share of pairs that have a feature."""
 
@@ -86,13 +86,13 @@ PLAN_SHARES = {
     "implied comparison": 0.05,
     "decided on blocks": 0.15,
     "three events in a condition": 0.05,
-    "plan: chain in an order": 0.9,
-    **{f"plan: {lazy_pairs.plan_name(options)}": 0.04 for options in lazy_pairs.PLANS},
+    "plan: chain in an order": 0.6,
+    **{f"plan: {lazy_pairs.plan_name(options)}": 0.03 for options in lazy_pairs.PLANS},
     "scopes looked up": 0.5,
     "scopes searched for": 0.5,
     "planned": 0.1,
     "planned from random statistics": 0.1,
-    "turns to another order": 0.2,
+    "turns to another order": 0.15,
     **dict.fromkeys(("ties=error answered", "ties=arrival answered"), 0.01),
     "ties=error refused": 0.001,
 }
@@ -134,7 +134,7 @@ def test_every_order_agrees_with_the_oracle(seed: int) -> None:
     assert not report["compiled"]
     seen = Counter(report["seen"])
     assert seen["refused"] <= 0.08 * PAIRS, seen
-    for feature, share in {**SHARES, **PLAN_SHARES, **dict.fromkeys(CUTS, 0.03)}.items():
+    for feature, share in {**SHARES, **PLAN_SHARES, **dict.fromkeys(CUTS, 0.015)}.items():
         assert seen[feature] >= share * PAIRS, (feature, seen)
 
 
@@ -150,7 +150,7 @@ def checked(example: Example, rng: Random, name: str) -> bool:
     pair = lazy_pairs.Pair(example)
     if pair.plan() is None:
         return False
-    found = lazy_pairs.check(pair, lazy_pairs.settings_of(rng, example, 1), rng)
+    found = lazy_pairs.check(pair, lazy_pairs.settings_of(rng, example, 2), rng)
     assert not found, "\n".join((name, *found, sase_pairs.describe(example)))
     return bool(pair.wanted)
 

@@ -14,7 +14,9 @@ from kleene.interfaces.api import options_of
 
 PHASE = 20_000
 TYPES = np.array(["A", "B", "C"])
-QUERY = kleene.query("PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 60 RETURN a.id AS a, b.id AS b, c.id AS c")
+QUERY = kleene.query(
+    "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 60 RETURN a.id AS a, b.id AS b, c.id AS c"
+)
 
 
 def switching(phases: str) -> pa.Table:
@@ -22,7 +24,7 @@ def switching(phases: str) -> pa.Table:
     random = np.random.default_rng(3)
     kinds = []
     for rare in phases:
-        share = np.where(TYPES == rare, 0.004, 0.498)
+        share = np.where(rare == TYPES, 0.004, 0.498)
         kinds.append(random.choice(3, PHASE, p=share))
     types = TYPES[np.concatenate(kinds)]
     count = types.size
@@ -52,7 +54,7 @@ def wanted(events: pa.Table) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("plan", [None, {"mechanism": "chain"}, {"mechanism": "tree"}, {"planner": "greedy"}], ids=str)
-@pytest.mark.parametrize("batch, run_rows", [(3_000, 5_000), (100_000, 5_000)])
+@pytest.mark.parametrize(("batch", "run_rows"), [(3_000, 5_000), (100_000, 5_000)])
 def test_no_match_is_lost_or_repeated_when_the_plan_changes(
     events: pa.Table, wanted: list[tuple[int, ...]], plan: Any, batch: int, run_rows: int
 ) -> None:

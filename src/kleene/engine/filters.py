@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from kleene.common.errors import DataError
 from kleene.common.schema import Kind
-from kleene.engine.kernels import BlockFilter, compile_filter
+from kleene.engine.kernels import BlockFilter, compile_filter, generated
 from kleene.engine.kernels.rows import gather
 from kleene.engine.vectorized import literal_scalar
 from kleene.pattern import predicates as p
@@ -291,21 +291,13 @@ def build_filter(bound: BoundQuery, variables: Sequence[str], levels: Sequence[S
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> BlockFilter:
-    return compile_filter(defined(source, "block_filter"))
-
-
-def defined(source: str, name: str) -> Callable[..., int]:
-    """The function that a generated source defines."""
-    namespace: dict[str, Any] = {"np": np}
-    exec(compile(source, f"<kleene {name}>", "exec"), namespace)  # noqa: S102 - generated from bound trees, no user text in it
-    function: Callable[..., int] = namespace[name]
-    return function
+    return compile_filter(generated(source, "block_filter"))
 
 
 @lru_cache(maxsize=1)
 def no_filter() -> BlockFilter:
     """The filter of a plan without predicates between events: kernels need one to be typed."""
-    return compile_filter(_keep_all, cached=True)
+    return compile_filter(_keep_all)
 
 
 def _keep_all(_0, _1, _2, _3, n, _5, _6, _7, _8):  # type: ignore[no-untyped-def]

@@ -1,8 +1,9 @@
 """The planner at work: chooses how a pass binds events, from what is known of them, and again when they change.
 
-Before each pass rates are counted, and if the pass is expected to take long enough for that to matter, selectivities are measured
-on a sample, and blended with what earlier passes found, so that chance does not decide. Rows whose rates differ much from those of the rest (the rare type has become the frequent
-one) are planned for by themselves: the pass is cut into stretches, each with the order that suits it.
+Before each pass rates are counted, and if the pass is expected to take long enough for that to matter, selectivities are
+measured on a sample and blended with what earlier passes found, so that chance does not decide. Rows whose rates differ much
+from those of the rest (the rare type has become the frequent one) are planned for by themselves: the pass is cut into
+stretches, each with the order that suits it.
 
 Nothing is lost or found twice when a plan changes: between passes only events are kept, and within one a match belongs to the
 stretch in which its last event lies.
@@ -157,9 +158,8 @@ class Chooser:
         assert known is not None
         measured = Scopes(plan.bound, self._bits, plan.partition, working)
         older = known if self._measured is not None or plan.statistics is not None else None
-        seen = Statistics(
-            known.rates, measured.selectivities(plan.conditions, PAIRS), measured.same_partition(PAIRS), known.span, known.events
-        )
+        shares, shared = measured.selectivities(plan.conditions, PAIRS), measured.same_partition(PAIRS)
+        seen = Statistics(known.rates, shares, shared, known.span, known.events)
         self.statistics = seen if older is None else older.decayed(seen, WEIGHT)
         self._measured, self._passes = self.statistics, 0
 
@@ -253,8 +253,8 @@ class Chooser:
         return found
 
     def _turn(self, counts: Array, begin: int, width: int) -> int:
-        """The row near the beginning of a slice at which rates change most likely: slices before it have the rates of the slices
-        before, those after it the rates of the slices after (the likelihood of counts with two rates).
+        """The row near the beginning of a slice at which rates change most likely: slices before it have the rates of the
+        slices before, those after it the rates of the slices after (the likelihood of counts with two rates).
         """
         low, high = max(0, begin - width), min(counts.shape[1], begin + width)
         if begin == 0 or width == 0:

@@ -188,6 +188,7 @@ class _BranchRun:
         self._bound = np.empty(program.width, np.int64)
         self._selected = np.empty(run.room, np.int64)
         self._shares = np.ones(len(program.needs))
+        self._sizes, self._promised = np.empty(program.count, np.int64), np.empty((3, program.count))
         self._blocks: list[Block] = []
 
     def matches(self, stretch: Stretch) -> Iterator[Matches]:
@@ -297,15 +298,16 @@ class _BranchRun:
                 freshness = kernels.IF_NONE
             chosen, asked = np.array([component]), np.array([active])
             evaluations = kernels.find_scopes(
-                component, *slots, freshness, block.count, block.parts, *stream, run.order_matters, run.window, *scopes, low, high
-            )
+                component, *slots, freshness, block.count, block.parts, *stream, run.order_matters, run.window, *scopes, low,
+                high,
+            )  # fmt: skip
         else:
             singles = self._everything & ~self._kleene
             chosen, asked = np.empty(block.count + 1, np.int64), np.empty(block.count + 1, np.int64)
             evaluations = kernels.choose_scopes(
                 singles, self._everything, program.ends, block.count, block.parts, block.sets, program.slots, program.relation,
                 program.needs, program.via, program.compiled, self._shares, *stream, run.window, *scopes, low, high, chosen,
-                asked,
+                asked, self._sizes, self._promised,
             )  # fmt: skip
         run.metrics.evaluations += int(evaluations)
         state = np.zeros(3, np.int64)
@@ -464,7 +466,7 @@ def _differ(matches: Matches, one: str, other: str, rows: int) -> Array:
 
 
 def _agree(matches: Matches, tests: Array) -> Array:
-    """Which matches agree on every test: all events that have the attribute (code not -1) have the same value, and none NULL."""
+    """Which matches agree on every test: events that have the attribute (code not -1) have the same value, and none NULL."""
     held = np.ones(matches.count, bool)
     for codes in tests:
         lowest = np.full(matches.count, np.iinfo(np.int64).max)

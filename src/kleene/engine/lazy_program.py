@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from kleene.common.schema import Kind
-from kleene.engine.filters import Body, ColumnSpec, Program, Truth, Value, defined
-from kleene.engine.kernels import LazyFilter, compile_lazy_filter
+from kleene.engine.filters import Body, ColumnSpec, Program, Truth, Value
+from kleene.engine.kernels import LazyFilter, compile_lazy_filter, generated
 from kleene.engine.kernels import lazy as kernels
 from kleene.engine.run_program import single
 from kleene.engine.vectorized import lacking_types
@@ -31,7 +31,7 @@ from kleene.plan.lazy import LazyBranch, LazyCondition
 Array = np.ndarray[Any, Any]
 
 FIRST, FURTHER = 0, 1
-"""The roles of an event at a site: the one event of a component (or the first element of a Kleene component), a further element."""
+"""The roles of an event at a site: the one event of a component (the first element of a Kleene component), a further one."""
 
 MOST_COMPILED = 62
 
@@ -278,13 +278,13 @@ def _slots(branch: LazyBranch) -> tuple[Array, int]:
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> LazyFilter:
-    return compile_lazy_filter(defined(source, "lazy_filter"))
+    return compile_lazy_filter(generated(source, "lazy_filter"))
 
 
 @lru_cache(maxsize=1)
 def _no_filter() -> LazyFilter:
     """The filter of a branch without conditions between events: kernels need one to be typed."""
-    return compile_lazy_filter(_keep_all, cached=True)
+    return compile_lazy_filter(_keep_all)
 
 
 def _keep_all(_0, _1, n, _3, _4, _5, _6, _7, _8, _9):  # type: ignore[no-untyped-def]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from kleene.common.schema import Kind
-from kleene.engine.filters import Body, ColumnSpec, Program, Truth, Value, defined
-from kleene.engine.kernels import RunFilter, compile_run_filter
+from kleene.engine.filters import Body, ColumnSpec, Program, Truth, Value
+from kleene.engine.kernels import RunFilter, compile_run_filter, generated
 from kleene.engine.kernels import layout as kernels
 from kleene.engine.vectorized import lacking_types
 from kleene.pattern import predicates as p
@@ -160,7 +160,7 @@ def _program(writer: _Writer, table: Array) -> RunProgram:
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> RunFilter:
-    return compile_run_filter(defined(source, "run_filter"))
+    return compile_run_filter(generated(source, "run_filter"))
 
 
 HEADER = (

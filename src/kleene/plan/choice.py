@@ -7,7 +7,7 @@ stacks. Any gives the same matches; the cheapest is taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kleene.plan.cost import PARTIAL, PROBE, Model, chain, steps
 from kleene.plan.lazy import LazyBranch, LazyPlan
@@ -128,14 +128,22 @@ def _tree(model: Model, order: tuple[int, ...]) -> Alternative:
 
 
 def stacks(model: Model) -> Alternative:
-    """Active instance stacks, which bind the last component first and go back from there."""
+    """Active instance stacks, which bind the last component first and go back from there.
+
+    What is not compiled is decided on finished sequences there.
+    """
     order = tuple(reversed(range(len(model.rates))))
-    made = steps(model, order)
-    cost = PUSHED * sum(model.rates) + (PARTIAL + PROBE * model.negatives) * made[-1].partial_matches
+    priced = [item for item in zip(model.conditions, model.prices, strict=True) if item[1]]
+    compiled = replace(model, conditions=tuple(item for item in model.conditions if item not in [one for one, _ in priced]))
+    compiled = replace(compiled, prices=(), implied=())
+    made = steps(compiled, order)
+    sequences = made[-1].partial_matches
+    cost = PUSHED * sum(model.rates) + (PARTIAL + PROBE * model.negatives + sum(price for _, price in priced)) * sequences
     bound = 0
     for step, before in zip(made[1:], made, strict=False):
         bound |= 1 << before.component
-        decided = [mask for mask, _ in model.conditions if mask >> step.component & 1 and not mask & ~(bound | 1 << step.component)]
+        reach = bound | 1 << step.component
+        decided = any(mask >> step.component & 1 and not mask & ~reach for mask, _ in compiled.conditions)
         cost += VISITED * step.evaluations + (FILTERED * before.partial_matches if decided else 0.0)
-    estimate = chain(model, order)
-    return Alternative("active instance stacks", None, estimate.evaluations, estimate.partial_matches, cost)
+    evaluations, partial_matches = sum(step.evaluations for step in made), sum(step.partial_matches for step in made)
+    return Alternative("active instance stacks", None, evaluations, partial_matches, cost)

@@ -1,7 +1,7 @@
 """From a bound query to a plan: which mechanism answers it.
 
-Under skip_till_any_match events may be bound in any order: a lazy plan finds the best one while it runs, and for plain sequences
-may also choose active instance stacks. Kleene closure in sequence and the other strategies are answered by automata.
+Under skip_till_any_match events may be bound in any order: a lazy plan finds the best one while it runs, and for plain
+sequences may also choose active instance stacks. Kleene closure in sequence and the other strategies are answered by automata.
 """
 
 from __future__ import annotations

@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import os
+import sys
 import tempfile
+import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -59,6 +63,7 @@ def _cache_directory() -> Path | None:
     return next((candidate for candidate in candidates if _writable(candidate)), None)
 
 
+@cache
 def _version() -> str:
     """A name for the kernels as they are: numba's own cache does not see changes in files that a kernel's parts come from."""
     known = hashlib.blake2b(digest_size=8)
@@ -130,13 +135,39 @@ def inlined(function: F) -> F:
     return cast(F, _njit(forceinline=True, error_model="numpy", _nrt=False)(function))
 
 
-def compile_filter(function: BlockFilter, *, cached: bool = False) -> BlockFilter:
-    """A block filter in the form that a compiled kernel can call through a pointer."""
-    if not COMPILED:
-        return function
-    return cast(
-        BlockFilter, numba.cfunc(FILTER_SIGNATURE, cache=cached and _directory is not None, error_model="numpy")(function)
-    )
+def generated(source: str, name: str) -> Callable[..., int]:
+    """The function that a generated source defines, in terms of `np`.
+
+    It is written to the cache directory and loaded from there, so that what it compiles to is kept for other processes.
+    """
+    text = f"import numpy as np\n\n\n{source}"
+    if not COMPILED or _directory is None:
+        namespace: dict[str, Any] = {}
+        exec(compile(text, f"<kleene {name}>", "exec"), namespace)  # noqa: S102 - generated from bound trees, no user text in it
+        return cast(Callable[..., int], namespace[name])
+    digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    path = _directory / _version() / "generated" / f"{name}_{digest}.py"
+    if not path.is_file() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        written.write_text(text)
+        written.replace(path)
+    spec = importlib.util.spec_from_file_location(f"kleene_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where numba's cache looks for it
+    spec.loader.exec_module(module)
+    return cast(Callable[..., int], getattr(module, name))
+
+
+def _compile(signature: Any, function: Callable[..., int]) -> Callable[..., int]:
+    """A function in the form that a compiled kernel can call through a pointer."""
+    return cast(Callable[..., int], numba.cfunc(signature, cache=_directory is not None, error_model="numpy")(function))
+
+
+def compile_filter(function: BlockFilter) -> BlockFilter:
+    """A block filter in the form that a kernel calls."""
+    return _compile(FILTER_SIGNATURE, function) if COMPILED else function
 
 
 def compile_run_filter(function: RunFilter) -> RunFilter:
@@ -144,17 +175,12 @@ def compile_run_filter(function: RunFilter) -> RunFilter:
 
     It is called for every event: passing addresses costs 7 ns, passing arrays 26.
     """
-    if COMPILED:
-        return cast(RunFilter, numba.cfunc(RUN_FILTER_SIGNATURE, error_model="numpy")(function))
-    return _indexing(function)
+    return _compile(RUN_FILTER_SIGNATURE, function) if COMPILED else _indexing(function)
 
 
-def compile_lazy_filter(function: LazyFilter, *, cached: bool = False) -> LazyFilter:
+def compile_lazy_filter(function: LazyFilter) -> LazyFilter:
     """The filter of a lazy plan, called with bare addresses for every partial match."""
-    if COMPILED:
-        keep = cached and _directory is not None
-        return cast(LazyFilter, numba.cfunc(LAZY_FILTER_SIGNATURE, cache=keep, error_model="numpy")(function))
-    return _indexing(function)
+    return _compile(LAZY_FILTER_SIGNATURE, function) if COMPILED else _indexing(function)
 
 
 def _indexing(function: Callable[..., int]) -> Callable[..., int]:

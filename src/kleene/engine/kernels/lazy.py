@@ -4,9 +4,9 @@ Events are known by their places: partition by partition (segments), in stream o
 in a scope are a range of its list, found by binary search; where so many events will be bound that it pays, tables replace the
 search: `bounds` says, by place, what an event allows the others to be, and `before_place[u, place]` is how many candidates of
 component u come before a place. A partial match is a column of `parts`: the place of each single component's event, and four
-slots for a Kleene component (its first and its last element, its node in the chain of elements, its length). Nothing waits: what
-the paper's automaton would hold as an instance until later events come is extended at once with the events that are there,
-earlier and later ones alike.
+slots for a Kleene component (its first and its last element, its node in the chain of elements, its length). Nothing waits:
+what the paper's automaton would hold as an instance until later events come is extended at once with the events that are
+there, earlier and later ones alike.
 
 A scope (sections 4 and 5 of the paper) begins after the latest bound event that must precede the component, ends before the
 earliest that must follow it, and lies in the window that the bound events leave. Cost: some 25 ns a partial match with tables
@@ -300,12 +300,15 @@ def choose_scopes(
     high: Array,
     chosen: Array,
     asked: Array,
+    sizes: Array,
+    promised: Array,
 ) -> int:
-    """As `find_scopes`, for the component of each partial match that promises the fewest, of those in `choices` (a tree).
+    """As `find_scopes`, for the component of each partial match that promises least work, of those in `choices` (a tree).
 
     The set of a partial match's bound components is in `sets`. A partial match without a candidate of some component is given
-    up. `ends` is the component that every other one precedes, or -1; `asked` gets the conditions to ask, which follow from the
-    set.
+    up. Work is the candidates of a component, and for each that is expected to hold (the `shares` of its conditions) those of
+    the component with the fewest after it; with shares of 1 that is the component with the fewest candidates. `ends` is the
+    component that every other one precedes, or -1; `asked` gets the conditions to ask, which follow from the set.
     """
     n = relation.shape[0]
     evaluations = 0
@@ -323,11 +326,13 @@ def choose_scopes(
         from_window = _first_in_window(latest, begin, clock, window, bounds)
         to_window = _end_of_window(earliest, end, clock, window, bounds)
         best = -1
-        fewest = 0.0
+        least = 0.0
         open_scope = True
+        complete = True
         low[partial] = 0
         high[partial] = 0
         for u in range(n):
+            sizes[u] = 0
             if ((choices & ~have) >> u) & 1 == 0:
                 continue
             first = from_window
@@ -349,7 +354,7 @@ def choose_scopes(
                 one = _count_before(u, first, before_place, starts, candidates)
                 size = _count_before(u, last, before_place, starts, candidates) - one
             if size == 0:
-                best = -1
+                complete = False
                 break
             share = float(size)
             for condition in range(needs.size):
@@ -357,16 +362,28 @@ def choose_scopes(
                 waits = via[condition] == 0 or via[condition] & ~have != 0
                 if (need >> u) & 1 and need & ~(have | (1 << u)) == 0 and waits:
                     share *= shares[condition]
-            if best < 0 or share < fewest:
-                best = u
-                fewest = share
-                low[partial] = starts[u] + one
-                high[partial] = starts[u] + one + size
-                open_scope = is_open
-        chosen[partial] = best
-        if best < 0:
-            high[partial] = low[partial]
+            sizes[u] = size
+            promised[0, u] = share
+            promised[1, u] = starts[u] + one
+            promised[2, u] = is_open
+        if not complete:
+            chosen[partial] = -1
             continue
+        for u in range(n):
+            if sizes[u] == 0:
+                continue
+            following = 0
+            for other in range(n):
+                if other != u and sizes[other] and (following == 0 or sizes[other] < following):
+                    following = sizes[other]
+            work = sizes[u] + promised[0, u] * following
+            if best < 0 or work < least:
+                best = u
+                least = work
+        low[partial] = int(promised[1, best])
+        high[partial] = low[partial] + sizes[best]
+        open_scope = promised[2, best] != 0
+        chosen[partial] = best
         conditions = 0
         for condition in range(needs.size):
             need = needs[condition]
