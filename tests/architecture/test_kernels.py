@@ -25,8 +25,8 @@ import kleene.engine.kernels as package
 from kleene.engine import filters, run_buffer
 from kleene.plan.options import SequenceOptions
 from kleene.testing import oracle
-from kleene.testing.strategies import examples, saseplus_examples
-from support import nfa_pairs, sase_pairs
+from kleene.testing.strategies import any_match_example, examples, saseplus_examples
+from support import lazy_pairs, nfa_pairs, sase_pairs
 
 MODULES = [importlib.import_module(f"kleene.engine.kernels.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
 KERNELS = {
@@ -119,6 +119,11 @@ def test_every_kernel_has_a_plain_twin_that_agrees(monkeypatch: pytest.MonkeyPat
         if not nfa_pairs.refused(pair):
             wanted = oracle.matches(pair.bound(), pair.events)
             found = nfa_pairs.check(pair, nfa_pairs.settings_of(rng), rng, wanted)
+            assert not found, (number, found)
+    for number in range(40):
+        pair = lazy_pairs.Pair(any_match_example(9, number))
+        if pair.plan() is not None:
+            found = lazy_pairs.check(pair, lazy_pairs.settings_of(rng, pair.example, number), rng)
             assert not found, (number, found)
     missing = set(KERNELS) - set(seen)
     assert not missing - RARE, f"never run: {missing}"

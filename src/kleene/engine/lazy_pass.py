@@ -230,31 +230,7 @@ class _BranchRun:
             block.parts[slots[1], : some.size] = some
             if block.sets.size:
                 block.sets[0, : some.size] = 1 << component
-            # A condition on the first event alone is left to filters only for Kleene components: a[1].x = 1.
-            if step.first:
-                self._filter_roots(step, block)
             yield block
-
-    def _filter_roots(self, step: Step, block: Block) -> None:
-        slot = self._program.slots[0, step.component]
-        selected = block.parts[slot, : block.count].astype(np.int64)
-        ints, floats, valid, constants = self._run.filled
-        kept = kernels.filter_places(
-            self._program.filter,
-            2 * step.component,
-            step.first,
-            selected,
-            self._bound,
-            self._rows,
-            ints,
-            floats,
-            valid,
-            constants,
-        )
-        check_overflow(constants)
-        block.count = kept
-        block.parts[slot, :kept] = selected[:kept]
-        block.parts[self._program.slots[1, step.component], :kept] = selected[:kept]
 
     def _complete(self, steps: Sequence[Step], depth: int, dynamic: int, block: Block) -> Iterator[Matches]:
         """Completes partial matches that have just been given an event of the step at `depth`."""

@@ -100,7 +100,7 @@ class LazyProgram:
                 if item.via and item.via <= have:
                     continue
                 roles = self._roles(item, component) if number in self._numbers else None
-                if roles is None:
+                if roles is None or (not have and FIRST in roles):  # no filter is asked about the event that comes first
                     later.append(number)
                     continue
                 first |= (FIRST in roles) << number

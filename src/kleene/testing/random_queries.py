@@ -16,7 +16,7 @@ from kleene.common.errors import BindingError
 from kleene.pattern.normalize import normalize
 from kleene.pattern.operators import KLEENE_PLUS, OPTIONAL, Conjunction, Disjunction, Event, Pattern, Quantifier
 from kleene.pattern.operators import Sequence as Seq
-from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, ReturnItem, Strategy, Unit, Window
+from kleene.pattern.policies import LogicalQuery, Output, ReturnItem, Strategy, Unit, Window
 from kleene.pattern.predicates import (
     Aggregate,
     AggregateFunction,
@@ -33,7 +33,6 @@ from kleene.pattern.predicates import (
     Length,
     Like,
     Literal,
-    Name,
     Not,
     conjunction,
     disjunction,
@@ -63,13 +62,15 @@ def _types_of(rng: Random) -> tuple[str, ...]:
     return (one,)
 
 
-def _positives(rng: Random, count: int) -> list[Event]:
+def some_positives(rng: Random, count: int) -> list[Event]:
+    """Positive components."""
     chosen = [_types_of(rng) for _ in range(count)]
     unnamed = all(len(types) == 1 for types in chosen) and len({types[0] for types in chosen}) == count and chance(rng, 0.1)
     return [Event(types, types[0] if unnamed else "abcd"[i]) for i, types in enumerate(chosen)]
 
 
-def _with_negatives(rng: Random, positives: list[Event], count: int) -> list[Event]:
+def with_negatives(rng: Random, positives: list[Event], count: int) -> list[Event]:
+    """The components with negative ones among them."""
     parts = list(positives)
     for i in range(count):
         types = ("E",) if chance(rng, 0.6) else _types_of(rng)
@@ -80,14 +81,14 @@ def _with_negatives(rng: Random, positives: list[Event], count: int) -> list[Eve
 # --- expressions ------------------------------------------------------------------------------------------------------
 
 
-def _readable(event: Event, name: str, types: Types) -> bool:
+def is_readable(event: Event, name: str, types: Types) -> bool:
     """Whether some type of the component has the attribute, so that reading it is not a plain mistake."""
     return types is None or any(name in types.get(event_type, frozenset()) for event_type in event.types)
 
 
 def _attribute(rng: Random, event: Event, names: Sequence[str], types: Types) -> Attribute | None:
     name = rng.choice(names)
-    return Attribute(event.variable, name) if _readable(event, name, types) else None
+    return Attribute(event.variable, name) if is_readable(event, name, types) else None
 
 
 def _simple(rng: Random, event: Event, types: Types) -> Expression | None:
@@ -149,7 +150,8 @@ def _predicate(rng: Random, make: Callable[[], Expression | None]) -> Expression
     return first if second is None or second == first else disjunction((first, second))
 
 
-def _conjuncts(rng: Random, positives: Sequence[Event], negatives: Sequence[Event], types: Types) -> list[Expression]:
+def some_conjuncts(rng: Random, positives: Sequence[Event], negatives: Sequence[Event], types: Types) -> list[Expression]:
+    """Conditions on single events and between them."""
     found: list[Expression | None] = []
     plain = [event for event in positives if not event.is_kleene]
     if plain:
@@ -168,17 +170,19 @@ def _conjuncts(rng: Random, positives: Sequence[Event], negatives: Sequence[Even
     return [item for item in found if item is not None]
 
 
-def _equivalences(rng: Random, events: Sequence[Event], types: Types) -> list[Expression]:
+def some_equivalences(rng: Random, events: Sequence[Event], types: Types) -> list[Expression]:
+    """Equivalence tests."""
     names = rng.choice(((), (), ("k",), ("k",), ("k2",), ("k", "k2")))
     found: list[Expression] = []
     for name in names:
-        if any(_readable(event, name, types) for event in events):
+        if any(is_readable(event, name, types) for event in events):
             value = Literal(1) if chance(rng, 0.15) else None
             found.append(Equivalence(name, value))
     return found
 
 
-def _window(rng: Random, integer_time: bool, needed: bool) -> Window | None:
+def some_window(rng: Random, integer_time: bool, needed: bool) -> Window | None:
+    """A window of time, or none."""
     if not needed and chance(rng, 0.15):
         return None
     length = rng.choice((4, 6, 8, 10, 12, 16, 20))
@@ -193,10 +197,10 @@ def _returns(rng: Random, positives: Sequence[Event], types: Types) -> tuple[Ret
         return ()
     first, last = plain[0], plain[-1]
     items: list[ReturnItem] = [ReturnItem(Attribute(first.variable, "ts"), "started")]
-    if _readable(first, "x", types) and _readable(last, "x", types):
+    if is_readable(first, "x", types) and is_readable(last, "x", types):
         total = Arithmetic(rng.choice("+-*/%"), Attribute(first.variable, "x"), Attribute(last.variable, "x"))
         items.append(ReturnItem(total, "total"))
-    if _readable(last, "s", types):
+    if is_readable(last, "s", types):
         items.append(ReturnItem(Attribute(last.variable, "s"), "label"))
     return tuple(items)
 
@@ -205,20 +209,21 @@ def _ends_negated(parts: Sequence[Event]) -> bool:
     return parts[0].negated or parts[-1].negated
 
 
-def _sequence(parts: Sequence[Pattern]) -> Pattern:
+def in_sequence(parts: Sequence[Pattern]) -> Pattern:
+    """The parts in sequence; one part as it is."""
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
 
 def sase_query(rng: Random, types: Types, integer_time: bool) -> LogicalQuery:
     """A query of the SASE fragment: SEQ with ANY, negation, equivalence, simple and parameterized predicates, a time window."""
-    positives = _positives(rng, rng.choice((1, 2, 2, 2, 3, 3, 3, 4)))
-    parts = _with_negatives(rng, positives, rng.choice((0, 0, 0, 0, 1, 1, 2)))
+    positives = some_positives(rng, rng.choice((1, 2, 2, 2, 3, 3, 3, 4)))
+    parts = with_negatives(rng, positives, rng.choice((0, 0, 0, 0, 1, 1, 2)))
     negatives = [event for event in parts if event.negated]
-    conjuncts = _equivalences(rng, parts, types) + _conjuncts(rng, positives, negatives, types)
+    conjuncts = some_equivalences(rng, parts, types) + some_conjuncts(rng, positives, negatives, types)
     return LogicalQuery(
-        pattern=_sequence(parts),
+        pattern=in_sequence(parts),
         where=conjunction(conjuncts),
-        within=_window(rng, integer_time, _ends_negated(parts)),
+        within=some_window(rng, integer_time, _ends_negated(parts)),
         returns=_returns(rng, positives, types),
     )
 
@@ -233,7 +238,7 @@ ORDERED = ("s", "ts")
 
 def _saseplus_positives(rng: Random) -> list[Event]:
     """One to three components; mostly one of them is Kleene, sometimes all or none; now and then one is optional."""
-    positives = _positives(rng, rng.choice((1, 1, 2, 2, 2, 3, 3)))
+    positives = some_positives(rng, rng.choice((1, 1, 2, 2, 2, 3, 3)))
     count = min(len(positives), rng.choice((0, 1, 1, 1, 1, 1, 2, 2, 3)))
     optional = rng.randrange(len(positives)) if len(positives) > 1 and chance(rng, 0.12) else None
     repeated = rng.sample(range(len(positives)), count)
@@ -252,10 +257,10 @@ def _branching(rng: Random, parts: Sequence[Event]) -> Pattern:
     mandatory = not any(event.quantifier is not None and event.quantifier.low == 0 for event in parts)
     if cut and mandatory and chance(rng, 0.2):
         if not before[-1].negated and not after[0].negated:
-            return _sequence((*before[:-1], Disjunction((before[-1], after[0])), *after[1:]))
+            return in_sequence((*before[:-1], Disjunction((before[-1], after[0])), *after[1:]))
         if all(any(not event.negated for event in half) for half in (before, after)):
-            return Disjunction((_sequence(before), _sequence(after)))
-    return _sequence(parts)
+            return Disjunction((in_sequence(before), in_sequence(after)))
+    return in_sequence(parts)
 
 
 def _aggregate(rng: Random, event: Event, name: str, element: Element) -> Expression:
@@ -275,7 +280,7 @@ def _aggregate(rng: Random, event: Event, name: str, element: Element) -> Expres
 def _value(rng: Random, event: Event, names: Sequence[str], types: Types, running: bool = False) -> Expression | None:
     """A value of a component: an attribute; if it is Kleene that of some element, or an aggregate, or the length."""
     name = rng.choice(names)
-    if name != "ts" and not _readable(event, name, types):
+    if name != "ts" and not is_readable(event, name, types):
         return None
     if not event.is_kleene:
         return Attribute(event.variable, name)
@@ -326,7 +331,7 @@ def _of_elements(rng: Random, event: Event, types: Types) -> Expression | None:
     if kind < 0.4:
         return Comparison(rng.choice(("<=", ">=", "=", "!=", ">")), Length(event.variable), Literal(rng.randrange(1, 4)))
     name = rng.choice(names)
-    if not _readable(event, name, types):
+    if not is_readable(event, name, types):
         return None
     if kind < 0.5:
         limit = Literal(rng.choice(("a", "ab", "b")) if name == "s" else rng.randrange(1, 9))
@@ -378,12 +383,12 @@ def saseplus_query(rng: Random, types: Types, integer_time: bool) -> LogicalQuer
     """A query of SASE+: SEQ and OR of Kleene, optional and negative components, any strategy, any window, NON-OVERLAP."""
     strategy = rng.choice(list(Strategy))
     positives = _saseplus_positives(rng)
-    parts = _with_negatives(rng, positives, rng.choice((0, 0, 0, 0, 1, 1, 2)))
+    parts = with_negatives(rng, positives, rng.choice((0, 0, 0, 0, 1, 1, 2)))
     negatives = [event for event in parts if event.negated]
     pattern = _branching(rng, parts)
-    conjuncts = _equivalences(rng, parts, types) + _saseplus_conjuncts(rng, positives, negatives, types)
+    conjuncts = some_equivalences(rng, parts, types) + _saseplus_conjuncts(rng, positives, negatives, types)
     open_ended = any(not (item.after and item.before) for branch in normalize(pattern) for item in branch.negatives)
-    within = _window(rng, integer_time, needed=open_ended)
+    within = some_window(rng, integer_time, needed=open_ended)
     if chance(rng, 0.05 if open_ended else 0.25):
         within = Window(rng.randrange(2, 9), Unit.EVENTS)
     return LogicalQuery(
@@ -466,7 +471,7 @@ def _any_pattern(rng: Random) -> tuple[Pattern, list[Event], list[Event]]:
 def _chained(rng: Random, events: Sequence[Event], types: Types) -> list[Expression]:
     """Comparisons from event to event that imply others: a.x < b.x, c.x >= b.x, ..."""
     name = rng.choice(("x", "y", "s", "k", "k"))
-    path = [event for event in rng.sample(events, len(events)) if _readable(event, name, types)]
+    path = [event for event in rng.sample(events, len(events)) if is_readable(event, name, types)]
     found: list[Expression] = []
     for one, other in pairwise(path):
         left, right = Attribute(one.variable, name), Attribute(other.variable, name)
@@ -534,9 +539,9 @@ def _any_conjuncts(rng: Random, positives: Sequence[Event], negatives: Sequence[
 def any_match_query(rng: Random, types: Types, integer_time: bool) -> LogicalQuery:
     """A query under skip_till_any_match: SEQ, AND and OR nested, any component, any window, NON-OVERLAP."""
     pattern, positives, negatives = _any_pattern(rng)
-    conjuncts = _equivalences(rng, [*positives, *negatives], types) + _any_conjuncts(rng, positives, negatives, types)
+    conjuncts = some_equivalences(rng, [*positives, *negatives], types) + _any_conjuncts(rng, positives, negatives, types)
     open_ended = any(not (item.after and item.before) for branch in normalize(pattern) for item in branch.negatives)
-    within = _window(rng, integer_time, needed=open_ended)
+    within = some_window(rng, integer_time, needed=open_ended)
     if chance(rng, 0.04 if open_ended else 0.2):
         within = Window(rng.randrange(2, 9), Unit.EVENTS)
     return LogicalQuery(
@@ -546,107 +551,4 @@ def any_match_query(rng: Random, types: Types, integer_time: bool) -> LogicalQue
         within=within,
         returns=_saseplus_returns(rng, positives, types) if chance(rng, 0.15) else (),
         output=Output.NON_OVERLAP if chance(rng, 0.12) else Output.ALL,
-    )
-
-
-# --- the full language ------------------------------------------------------------------------------------------------
-
-
-def _quantified(rng: Random, event: Event) -> Event:
-    quantifier = rng.choice((KLEENE_PLUS, KLEENE_PLUS, KLEENE_PLUS, Quantifier(1, 2), Quantifier(2, 3)))
-    return Event(event.types, event.variable, quantifier)
-
-
-def _kleene_predicate(rng: Random, event: Event, others: Sequence[Event]) -> Expression:
-    """A predicate on the elements of a Kleene variable (SASE+ section 2)."""
-    name = event.variable
-
-    def at(element: Element, attribute: str = "x") -> Attribute:
-        return Attribute(name, attribute, element)
-
-    def over(function: AggregateFunction, element: Element) -> Aggregate:
-        return Aggregate(function, name, "x", element)
-
-    if others and chance(rng, 0.2):
-        right = Attribute(rng.choice(others).variable, "x")
-        return Comparison(rng.choice(("<", "<=", ">=")), at(rng.choice((Element.FIRST, Element.LAST))), right)
-    functions = (AggregateFunction.AVG, AggregateFunction.MIN, AggregateFunction.MAX, AggregateFunction.SUM)
-    choices: tuple[Callable[[], Expression], ...] = (
-        lambda: Comparison(rng.choice(("<", "<=", ">", ">=", "!=")), at(Element.CURRENT), at(Element.PREVIOUS)),
-        lambda: Comparison(rng.choice(("<=", ">=")), at(Element.CURRENT), over(rng.choice(functions), Element.SO_FAR)),
-        lambda: Comparison(rng.choice(("<=", ">=")), at(Element.FIRST), Literal(rng.randrange(1, 6))),
-        lambda: Comparison(rng.choice(("<=", ">=")), at(Element.LAST), Literal(rng.randrange(1, 6))),
-        lambda: Comparison(rng.choice(("<=", ">=")), at(Element.EACH), Literal(rng.randrange(1, 6))),
-        lambda: Comparison(rng.choice(("<=", ">=")), over(rng.choice(functions), Element.EACH), Literal(rng.randrange(1, 9))),
-        lambda: Comparison(rng.choice(("<=", ">=")), Length(name), Literal(2)),
-        lambda: Comparison("=", at(Element.CURRENT, "s"), at(Element.PREVIOUS, "s")),
-    )
-    return rng.choice(choices)()
-
-
-def _full_parts(rng: Random, strategy: Strategy) -> tuple[Pattern, list[Event]]:
-    """A pattern and its components: a sequence with Kleene and optional parts; under skip_till_any_match also AND and OR."""
-    positives = _positives(rng, rng.choice((1, 2, 2, 3)))
-    positives = [Event(event.types, "abcd"[i]) for i, event in enumerate(positives)]
-    if chance(rng, 0.5):
-        i = rng.randrange(len(positives))
-        positives[i] = _quantified(rng, positives[i])
-    if len(positives) > 1 and chance(rng, 0.1):
-        plain = [i for i, event in enumerate(positives) if not event.is_kleene]
-        i = rng.choice(plain)
-        positives[i] = Event(positives[i].types, positives[i].variable, OPTIONAL)
-    parts: list[Event] = _with_negatives(rng, positives, rng.choice((0, 0, 0, 1)))
-    kind = rng.random()
-    mandatory = all(event.quantifier != OPTIONAL for event in parts)
-    if strategy is ANY and len(parts) > 1 and mandatory and kind < 0.2:
-        return Conjunction(tuple(parts)), parts
-    if strategy is ANY and len(parts) > 2 and mandatory and not any(event.negated for event in parts) and kind < 0.3:
-        return Seq((Conjunction(tuple(parts[:2])), *parts[2:])), parts
-    if len(positives) > 1 and mandatory and not any(event.negated for event in parts) and kind < 0.5:
-        return (Disjunction(tuple(parts)) if kind < 0.4 else Seq((Disjunction(tuple(parts[:2])), *parts[2:]))), parts
-    return _sequence(parts), parts
-
-
-def full_query(rng: Random, types: Types, integer_time: bool) -> LogicalQuery:
-    """A query of the whole language."""
-    strategy = rng.choice((ANY, ANY, Strategy.SKIP_TILL_NEXT_MATCH, Strategy.PARTITION_CONTIGUITY, Strategy.STRICT_CONTIGUITY))
-    pattern, parts = _full_parts(rng, strategy)
-    positives = [event for event in parts if not event.negated]
-    negatives = [event for event in parts if event.negated]
-    conjuncts = _equivalences(rng, parts, types) + _conjuncts(rng, positives, negatives, types)[:2]
-    plain = [event for event in positives if not event.is_kleene]
-    for event in positives:
-        if event.is_kleene and _readable(event, "x", types) and _readable(event, "s", types):
-            readable = [other for other in plain if _readable(other, "x", types)]
-            conjuncts.extend(_kleene_predicate(rng, event, readable) for _ in range(rng.choice((0, 1, 1, 2))))
-    if not negatives and chance(rng, 0.15):
-        within: Window | None = Window(rng.randrange(2, 9), Unit.EVENTS)
-    else:
-        within = _window(rng, integer_time, bool(negatives))
-    query = LogicalQuery(
-        pattern=pattern,
-        where=conjunction(conjuncts),
-        strategy=strategy,
-        strategy_variables=tuple(event.variable for event in positives) if strategy is not ANY else (),
-        within=within,
-        output=Output.NON_OVERLAP if chance(rng, 0.1) else Output.ALL,
-    )
-    return _aggregating(rng, query, positives, types) if chance(rng, 0.2) else query
-
-
-def _aggregating(rng: Random, query: LogicalQuery, positives: Sequence[Event], types: Types) -> LogicalQuery:
-    event = positives[0]
-    items = [MatchAggregate("count", None, None, "count")]
-    if _readable(event, "x", types) and not event.is_kleene:
-        items.extend(MatchAggregate(f, event.variable, "x", f"{f}_x") for f in rng.sample(("sum", "avg", "min", "max"), 2))
-    return LogicalQuery(
-        pattern=query.pattern,
-        where=query.where,
-        strategy=query.strategy,
-        strategy_variables=query.strategy_variables,
-        within=query.within,
-        group_by=("k",) if chance(rng, 0.4) and types is None else (),
-        aggregates=tuple(items),
-        having=Comparison(">=", Name("count"), Literal(rng.randrange(1, 4))) if chance(rng, 0.2) else None,
-        emit_on_change=chance(rng, 0.4) and query.within is not None and query.within.unit is not Unit.EVENTS,
     )

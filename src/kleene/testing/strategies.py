@@ -24,7 +24,8 @@ from kleene.pattern.normalize import normalize
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery, Output, Strategy, Unit
 from kleene.pattern.predicates import conjunction, conjuncts
-from kleene.testing.random_queries import Types, any_match_query, chance, full_query, sase_query, saseplus_query
+from kleene.testing.random_full import full_query
+from kleene.testing.random_queries import Types, any_match_query, chance, sase_query, saseplus_query
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -509,23 +509,3 @@ def read_elements(nodes: Array, lengths: Array, node_place: Array, node_before: 
             at -= 1
             places[at] = node_place[node]
             node = node_before[node]
-
-
-@kernel
-def filter_places(
-    lazy_filter: LazyFilter,
-    site: int,
-    conditions: int,
-    selected: Array,
-    bound: Array,
-    rows: int,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-    constants: Array,
-) -> int:
-    """Keeps, in place, the selected places that satisfy conditions by themselves; returns how many."""
-    return lazy_filter(
-        site, conditions, selected.size, rows, bound.ctypes, selected.ctypes, ints.ctypes, floats.ctypes, valid.ctypes,
-        constants.ctypes,
-    )  # fmt: skip
