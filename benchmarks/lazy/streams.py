@@ -69,9 +69,9 @@ class Scale(suite.Scale):
 SCALES = {
     "full": Scale(
         name="full",
-        repeats=5,
+        repeats=3,
         comparisons=300_000,
-        correlations=(12_000, 90_000),
+        correlations=(12_000, 60_000),
         sizes=(30_000, 60_000, 120_000, 240_000, 480_000),
         phase=100_000,
         phases=10,

@@ -154,7 +154,7 @@ def random_setting(rng: Random) -> LazySetting:
 
 
 def settings_of(rng: Random, example: Example, number: int) -> list[LazySetting]:
-    """For every third number a chain in a random order and another plan, for others one of them; for some, chains in every order."""
+    """A chain in a random order (for some numbers, in every one) or another plan; for every third number both."""
     names = positives_of(example)
     orders = [tuple(rng.sample(names, len(names)))]
     if number % 15 == 0:
@@ -356,7 +356,7 @@ def run(seed: int, numbers: range, stop_after: int = 3) -> Report:
             report.seen.update(plan_features(plan))
             report.seen.update(feature for setting in settings for feature in setting_features(setting))
             found = check(pair, settings, rng)
-            if number % 15 == 0:
+            if number % (5 if plan.total_order else 20) == 0:
                 found += check_ties(pair.example, rng, report.seen)
         except Exception:  # noqa: BLE001 - any exception is a finding, reported with its example
             found = [traceback.format_exc()]

@@ -270,7 +270,7 @@ def _no_negation() -> None:
     """An engine that forgets negation."""
     import kleene.engine.sequence
 
-    kleene.engine.sequence._Run.negated = lambda _, sequences: sequences  # type: ignore[method-assign]
+    kleene.engine.sequence.SequencePass.negated = lambda _, _index, matches: matches  # type: ignore[method-assign]
 
 
 def _short_memory() -> None:

@@ -177,7 +177,10 @@ def _fixed_value(value: object) -> Value:
 
 
 def _refuse_ties(stream: Stream) -> None:
-    """Strict contiguity counts every event of the stream, so there the whole stream is one partition (SASE+ section 2)."""
+    """Strict contiguity counts every event of the stream, so there the whole stream is one partition (SASE+ section 2).
+
+    NON-OVERLAP chooses among the matches of a partition of equivalence tests: written-out equalities do not part its events.
+    """
     strategy = stream.bound.query.strategy
     whole = strategy is Strategy.STRICT_CONTIGUITY
     all_matter = whole or strategy is Strategy.PARTITION_CONTIGUITY or stream.bound.count_window is not None
@@ -187,7 +190,7 @@ def _refuse_ties(stream: Stream) -> None:
         for other in earlier:
             if not whole and merge_all(stream.start_key, (stream.keys[other], stream.keys[position])) is None:
                 continue
-            if not all_matter and _parted(stream, other, position):
+            if not all_matter and stream.bound.query.output is Output.ALL and _parted(stream, other, position):
                 continue
             if all_matter or (_bindable(stream, other) and _bindable(stream, position)):
                 raise DataError(_tie(stream, other, position))
