@@ -126,7 +126,7 @@ WRONG_FUNCTIONS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("functions", "message"), WRONG_FUNCTIONS, ids=str)
+@pytest.mark.parametrize(("functions", "message"), WRONG_FUNCTIONS)
 def test_wrong_functions(functions: Any, message: str) -> None:
     with pytest.raises(BindingError, match="function") as caught:
         kleene.query("PATTERN A a", functions=functions)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
+from kleene.engine.filters import FilterProgram
 from kleene.engine.lazy_choice import Chooser
 from kleene.engine.lazy_pass import LazyPass, Programs
 from kleene.engine.matches import Matches
@@ -15,6 +15,7 @@ from kleene.engine.reporting import ReportingMatcher
 from kleene.engine.sequence import SequencePass, sequence_filter
 from kleene.engine.working_matcher import BLOCK, RUN_ROWS
 from kleene.plan.lazy import LazyPlan
+from kleene.plan.sequence import SequencePlan
 
 
 class LazyMatcher(ReportingMatcher):
@@ -25,7 +26,7 @@ class LazyMatcher(ReportingMatcher):
     ) -> None:
         super().__init__(plan, bad_rows, run_rows, block)
         self._programs: Programs | None = None
-        self._filter: Any = None
+        self._sequence: tuple[SequencePlan, FilterProgram | None] | None = None
         self.chooser = Chooser(plan)
         self._writer = MatchWriter(plan, events)
         self.output_schema = self._writer.schema
@@ -34,10 +35,10 @@ class LazyMatcher(ReportingMatcher):
         working = self._working
         self.chooser.look_at(working, 0 if self._postponed else working.kept)
         if self.chooser.takes_stacks:
-            assert self._plan.sequence is not None
-            if self._filter is None:
-                self._filter = sequence_filter(self._plan.sequence)
-            return SequencePass(self._plan.sequence, self._filter, working, self.metrics, self._block)
+            if self._sequence is None:
+                plan = self._plan.sequence()
+                self._sequence = (plan, sequence_filter(plan))
+            return SequencePass(*self._sequence, working, self.metrics, self._block)
         if self._programs is None:
             self._programs = Programs(self._plan)
         return LazyPass(self._programs, working, self.metrics, self._block)

@@ -11,11 +11,13 @@ stretch in which its last event lies.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from kleene.engine.grouping import combined_codes, without_nulls
 from kleene.engine.kernels.lazy import count_candidates
 from kleene.engine.lazy_pass import Stretch
 from kleene.engine.observe import Scopes, bits_of, span_of
@@ -44,6 +46,9 @@ WORTH_MEASURING = 10.0
 
 EVERY = 8
 """They are measured again after so many passes, or when rates have changed."""
+
+KEYS = 1_024
+"""Of how many events the partition is looked at before anything is measured."""
 
 PAIRS = 256
 """How many tuples decide about the selectivity of a condition, pass by pass."""
@@ -109,7 +114,7 @@ class Chooser:
                 if self._worth_measuring():
                     self._measure(working)
         self._choices = [self._choose(index, branch, working, first) for index, branch in enumerate(plan.branches)]
-        self.takes_stacks = plan.sequence is not None and self._prefers_stacks(rows)
+        self.takes_stacks = plan.stacks and self._prefers_stacks(rows)
 
     def stretches(self, index: int) -> tuple[Stretch, ...]:
         """How the matches of a branch are found in the pass at hand."""
@@ -138,7 +143,10 @@ class Chooser:
         span = span_of(self._plan.bound, working)
         counts = zip(self._bits, self._counts.sum(axis=1).tolist(), strict=True)
         rates = {variable: count / span for variable, count in counts}
-        self.statistics = replace(self.statistics or Statistics(), rates=rates, span=span, events=len(working))
+        known = self.statistics
+        if known is None:
+            known = Statistics(same_partition=_shared(working, self._plan.partition))
+        self.statistics = replace(known, rates=rates, span=span, events=len(working))
 
     def _worth_measuring(self) -> bool:
         """Whether measuring takes little of the time that the pass is expected to take, and may tell something new."""
@@ -276,3 +284,14 @@ class Chooser:
         elif window is not None and self.statistics.span:
             reach = rows * window / self.statistics.span
         return max(TOGETHER, round(FEWEST_WINDOWS * reach / int(self._slices[1])))
+
+
+def _shared(working: WorkingSet, partition: Sequence[str]) -> float:
+    """About how likely two events are of one partition, from a few of them."""
+    if not partition:
+        return 1.0
+    rows = np.linspace(0, len(working) - 1, min(len(working), KEYS)).astype(np.int64)
+    codes, count = combined_codes([without_nulls(working.gather(name, rows)) for name in partition])
+    sizes = np.bincount(codes, minlength=count)
+    pairs = rows.size * (rows.size - 1)
+    return float(max((sizes * (sizes - 1)).sum(), 1) / pairs) if pairs else 1.0

@@ -10,7 +10,7 @@ partial matches, as soon as all its variables are bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
@@ -25,6 +25,7 @@ from kleene.engine.vectorized import lacking_types
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.kinds import kind_of
+from kleene.pattern.operators import Pattern
 from kleene.plan.compilable import is_run_column
 from kleene.plan.lazy import LazyBranch, LazyCondition
 
@@ -291,10 +292,28 @@ def _keep_all(_0, _1, n, _3, _4, _5, _6, _7, _8, _9):  # type: ignore[no-untyped
     return n
 
 
-def build_lazy(bound: BoundQuery, branches: Sequence[LazyBranch]) -> tuple[Program, tuple[LazyProgram, ...]]:
-    """The programs of all branches and the columns that their filters read."""
-    columns = Program(bound)
-    programs = tuple(LazyProgram(bound, branch, columns) for branch in branches)
+def build_lazy(bound: BoundQuery, branches: tuple[LazyBranch, ...]) -> tuple[Program, tuple[LazyProgram, ...]]:
+    """The programs of all branches and the columns that their filters read; kept for the next run of the same query."""
+    types = bound.schema.types
+    declared = None if types is None else tuple(types.items())
+    return _built(_Source(branches, bound.query.pattern, tuple(bound.schema.columns.items()), declared, bound))
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What programs are made of: what they depend on, and the query that has all of it."""
+
+    branches: tuple[LazyBranch, ...]
+    pattern: Pattern
+    columns: tuple[tuple[str, Kind], ...]
+    types: tuple[tuple[str, frozenset[str]], ...] | None
+    bound: BoundQuery = field(compare=False)
+
+
+@lru_cache(maxsize=64)
+def _built(source: _Source) -> tuple[Program, tuple[LazyProgram, ...]]:
+    columns = Program(source.bound)
+    programs = tuple(LazyProgram(source.bound, branch, columns) for branch in source.branches)
     for program in programs:
         program.compile(columns)
     return columns, programs

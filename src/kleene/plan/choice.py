@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from kleene.plan.cost import PARTIAL, PROBE, Model, chain, steps
 from kleene.plan.lazy import LazyBranch, LazyPlan
@@ -87,11 +88,12 @@ def alternatives(plan: LazyPlan, branch: LazyBranch, statistics: Statistics) -> 
     best = min(found, key=lambda item: item.nanoseconds)
     assert best.order is not None
     found.append(_tree(model, best.order))
-    if plan.sequence is not None:
+    if plan.stacks:
         found.append(stacks(model))
     return sorted(found, key=lambda item: item.nanoseconds)
 
 
+@lru_cache(maxsize=64)
 def best_chain(model: Model, planner: str) -> Alternative:
     """The chain in the order that a planner finds."""
     order = PLANNERS[planner](model)

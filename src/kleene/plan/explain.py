@@ -218,7 +218,7 @@ def _lazy_operators(plan: LazyPlan) -> list[Operator]:
 
 
 def _mechanism(plan: LazyPlan) -> str:
-    if plan.sequence is not None:
+    if plan.stacks:
         return "chain, or active instance stacks if they cost less"
     return {"eager": "eager: in order of appearance", "tree": "tree"}.get(plan.options.evaluation, "chain")
 

@@ -96,8 +96,8 @@ class LazyPlan:
     ties: str
     statistics: Statistics | None
     """What is known of the events beforehand."""
-    sequence: SequencePlan | None
-    """The same query over active instance stacks, where it is a plain sequence and the user leaves the choice."""
+    stacks: bool
+    """Whether active instance stacks are an alternative: the query is a plain sequence, and the user leaves the choice."""
 
     output = "verbose"
 
@@ -121,6 +121,10 @@ class LazyPlan:
         """The conditions between events of all branches."""
         found = (item.condition.expression for branch in self.branches for item in branch.conditions)
         return tuple(dict.fromkeys(found))
+
+    def sequence(self) -> SequencePlan:
+        """The same query over active instance stacks."""
+        return plan_sequence(self.bound, SequenceOptions())
 
     def order_of(self, branch: LazyBranch) -> tuple[int, ...] | None:
         """The order of binding that the user asks for: in a chain, that of the options; of an eager automaton, as written."""
@@ -170,7 +174,7 @@ def plan_lazy(
         plan_columns(bound, transformation),
         ties,
         None,
-        plan_sequence(bound, SequenceOptions()) if alternative else None,
+        alternative,
     )
     if len(plan.scanned) > MOST_BITS:
         message = f"the pattern has {len(plan.scanned)} components; {MOST_BITS} are supported"
