@@ -78,9 +78,9 @@ SCALES = {
         step=10_000,
         workloads=200,
         workload_events=(50_000, 200_000),
-        speed_events=300_000,
+        speed_events=1_000_000,
         speed_matches=10_000_000,
-        flink_seconds=5.0,
+        flink_seconds=3.0,
     ),
     "quick": Scale(
         name="quick",

@@ -17,6 +17,7 @@ import pytest
 
 import kleene
 from kleene.common.errors import BindingError, DataError, PlanningError
+from kleene.engine.build import build_matcher
 from kleene.functions import ROWS, corr
 from kleene.interfaces.cli import main
 from kleene.interfaces.functions import functions_of, load_functions
@@ -457,7 +458,12 @@ def test_corr_is_between_minus_one_and_one() -> None:
 
 def test_the_plan_with_a_function_can_be_pickled() -> None:
     plan = kleene.query(PAIR.format("gap(a.x, b.x) < 2"), functions={"gap": gap}).explain(EVENTS, **ROLES)
-    assert pickle.loads(pickle.dumps(plan)) == plan
+    copied = pickle.loads(pickle.dumps(plan))
+    # The function is the same object again, or, once Spark's runtime is loaded, a copy that travels by value.
+    assert str(copied) == str(plan)
+    matcher = build_matcher(copied, EVENTS.schema)
+    found = [*matcher.feed(EVENTS.combine_chunks().to_batches()[0]), *matcher.finish()]
+    assert sum(batch.num_rows for batch in found) == len(pairs("gap(a.x, b.x) < 2", {"gap": gap}))
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
