@@ -38,10 +38,10 @@ WEIGHT = 0.5
 CHANGED = 1.5
 """Statistics that differ by more than this factor make a new plan."""
 
-MEASURING = 1e6
+MEASURING = 5e5
 """About how many nanoseconds it takes to measure the selectivity of a condition."""
 
-WORTH_MEASURING = 10.0
+WORTH_MEASURING = 3.0
 """Selectivities are measured if the pass is expected to take so many times longer."""
 
 EVERY = 8
