@@ -156,7 +156,7 @@ def test_unknown_names_fail_at_once(frame: Any) -> None:
     with pytest.raises(BindingError, match="unknown attribute 'kk'"):
         kleene.query("PATTERN SEQ(A a, B b) WHERE [kk]").match(frame, **ROLES)
     with pytest.raises(PlanningError, match="not supported yet"):
-        kleene.query("PATTERN AND(A a, B b)").match(frame, **ROLES)
+        kleene.query("PATTERN SEQ(A a, B b) AGG COUNT WITHIN 5").match(frame, **ROLES)
 
 
 def test_a_column_may_not_occur_twice(spark: Any) -> None:
