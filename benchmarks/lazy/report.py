@@ -189,7 +189,6 @@ def _throughput(experiment: Experiment) -> str:
             f"{point[AUTO].matches:,}",
             _rounded(auto),
             times(auto / point["sequence"].throughput(clock)),
-            times(auto / point["nfa"].throughput(clock)),
         ]
         rows.append(row + (_beside_flink(short, auto, clock) if short else [""] * 5))
     header = [
@@ -200,7 +199,6 @@ def _throughput(experiment: Experiment) -> str:
         "matches",
         "auto: events per CPU second",
         "auto / sequence",
-        "auto / nfa",
     ]
     beside = ["Flink's events", "its matches", "its events per CPU second", "auto / Flink", "on Flink's events"]
     return table([*header, *beside], rows)

@@ -32,7 +32,7 @@ EVENTS = 100_000
 LONGEST = 60.0
 """The longest that an alternative may be expected to run, in seconds."""
 STACKS = "active instance stacks"
-WARM = 1_000
+WARM = 4_000
 """Events that each alternative sees before its time is taken: kernels are compiled by then."""
 REPEATED = 0.2
 """A run that is shorter, in seconds, is repeated: the shortest of three counts."""
