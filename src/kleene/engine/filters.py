@@ -14,6 +14,7 @@ Cost: about 1.5-2.5 ns a candidate; 0.1-0.2 s to compile a query's filter, once 
 from __future__ import annotations
 
 import datetime as dt
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,11 +28,11 @@ from kleene.common.errors import DataError
 from kleene.common.schema import Kind
 from kleene.engine.kernels import BlockFilter, compile_filter, generated
 from kleene.engine.kernels.rows import gather
-from kleene.engine.vectorized import literal_scalar
+from kleene.engine.vectorized import lacking_types, literal_scalar
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.kinds import kind_of
-from kleene.plan.compilable import is_column
+from kleene.plan.compilable import is_column, is_run_column
 
 OVERFLOW = 0
 """The entry of `constants` that a filter sets when integer arithmetic leaves 64 bits."""
@@ -242,6 +243,67 @@ class Body:
             flag = self.name(f"{matrix}[{row}, {self._row(attribute.variable)}] != 0", attribute)
             truth = self.name(f"{truth[0]} | {flag}", node), self.name(f"{truth[1]} & (not {flag})", node)
         return truth
+
+
+class FlatBody(Body, ABC):
+    """Of filters that are called with bare addresses: columns are flat, and read at a place that a subclass knows."""
+
+    @abstractmethod
+    def place(self, reference: p.Attribute, matrix: str, row: int) -> str:
+        """The source of the place of the event of which a row of a matrix is read."""
+
+    def is_column(self, node: p.Expression) -> bool:
+        return is_run_column(node)
+
+    def number(self, spec: ColumnSpec) -> tuple[str, int, str]:
+        """(matrix, row of the value, source of the row of its validity: those of floats are counted from the end)."""
+        matrix, row, _ = self.program.column(spec)
+        return matrix, row, f"({'TOTAL - 1 - ' if matrix == 'floats' else ''}{row})"
+
+    def _column(self, node: p.Expression) -> Value:
+        reference = next(item for item in p.walk(node) if isinstance(item, p.Attribute))
+        kind = kind_of(node, self.program.bound.schema)
+        # An attribute is a column that variables share; what is computed is for the events of its variable.
+        spec = ColumnSpec(p.transform(node, _single), reference.variable, kind)
+        if isinstance(node, p.Attribute):
+            spec = ColumnSpec(p.Attribute("", node.name), "", kind)
+        matrix, row, validity = self.number(spec)
+        place = self.place(reference, matrix, row)
+        return (
+            self.name(f"{matrix}[{row} * rows + {place}]", node),
+            self.name(f"valid[{validity} * rows + {place}] != 0", node),
+            matrix == "floats",
+        )
+
+    def _lacking(self, node: p.Expression, truth: Truth) -> Truth:
+        for reference in p.walk(node):
+            if not isinstance(reference, p.Attribute | p.Aggregate) or reference.name is None:
+                continue
+            types = lacking_types(self.program.bound, reference)
+            if not types:
+                continue
+            if len(types) == len(self.program.bound.component(reference.variable).types):
+                return "True", "False"
+            flag = self.lacks(reference)
+            truth = self.name(f"{truth[0]} | {flag}", node), self.name(f"{truth[1]} & (not {flag})", node)
+        return truth
+
+    def lacks(self, reference: p.Attribute | p.Aggregate) -> str:
+        """A variable that tells whether the event's type lacks the attribute."""
+        assert isinstance(reference, p.Attribute)
+        matrix, row, _ = self.number(lacking_column(reference))
+        return self.name(f"{matrix}[{row} * rows + {self.place(reference, matrix, row)}] != 0", reference)
+
+
+def lacking_column(reference: p.Attribute | p.Aggregate) -> ColumnSpec:
+    """The column that tells whether an event's type lacks the attribute."""
+    assert reference.name is not None
+    return ColumnSpec(p.Attribute(reference.variable, reference.name), reference.variable, Kind.BOOLEAN, lacks=True)
+
+
+def _single(node: p.Expression) -> p.Expression:
+    """An attribute of an element as that of a single event: a column does not depend on which one."""
+    return p.Attribute(node.variable, node.name) if isinstance(node, p.Attribute) else node
 
 
 def _all(*known: str) -> str:

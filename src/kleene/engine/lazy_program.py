@@ -17,16 +17,12 @@ from typing import Any
 import numpy as np
 
 from kleene.common.schema import Kind
-from kleene.engine.filters import Body, ColumnSpec, Program, Truth, Value
+from kleene.engine.filters import FlatBody, Program
 from kleene.engine.kernels import LazyFilter, compile_lazy_filter, generated
 from kleene.engine.kernels import lazy as kernels
-from kleene.engine.run_program import single
-from kleene.engine.vectorized import lacking_types
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.kinds import kind_of
 from kleene.pattern.operators import Pattern
-from kleene.plan.compilable import is_run_column
 from kleene.plan.lazy import LazyBranch, LazyCondition
 
 Array = np.ndarray[Any, Any]
@@ -202,7 +198,7 @@ class LazyProgram:
         ]
 
 
-class CandidateBody(Body):
+class CandidateBody(FlatBody):
     """Writes one condition over a candidate (`place`) and the bound events (`bound[slot]`)."""
 
     def __init__(self, program: Program, component: int, role: int, index: dict[str, int], slots: Array) -> None:
@@ -213,11 +209,10 @@ class CandidateBody(Body):
     def in_loop(self, node: p.Expression) -> bool:
         return any(self._place(item) == "place" for item in p.walk(node) if isinstance(item, p.Attribute))
 
-    def is_column(self, node: p.Expression) -> bool:
-        return is_run_column(node)
+    def place(self, reference: p.Attribute, matrix: str, row: int) -> str:  # noqa: ARG002 - nothing else is kept of events
+        return self._place(reference)
 
     def _place(self, node: p.Attribute) -> str:
-        """The source of the place of the event that a reference reads."""
         component = self.positions[node.variable]
         first, last = int(self._slots[0, component]), int(self._slots[1, component])
         if component != self.level:
@@ -227,39 +222,6 @@ class CandidateBody(Body):
         if self._role == FURTHER and node.element is p.Element.FIRST:
             return f"bound[{first}]"
         return "place"
-
-    def _column(self, node: p.Expression) -> Value:
-        reference = next(item for item in p.walk(node) if isinstance(item, p.Attribute))
-        spec = ColumnSpec(p.transform(node, single), reference.variable, kind_of(node, self.program.bound.schema))
-        if isinstance(node, p.Attribute):
-            spec = ColumnSpec(p.Attribute("", node.name), "", spec.kind)  # a column that variables share
-        matrix, row, validity = self._number(spec)
-        place = self._place(reference)
-        return (
-            self.name(f"{matrix}[{row} * rows + {place}]", node),
-            self.name(f"valid[{validity} * rows + {place}] != 0", node),
-            matrix == "floats",
-        )
-
-    def _number(self, spec: ColumnSpec) -> tuple[str, int, str]:
-        """(matrix, row of the value, source of the row of its validity: those of floats are counted from the end)."""
-        matrix, row, _ = self.program.column(spec)
-        return matrix, row, f"({'TOTAL - 1 - ' if matrix == 'floats' else ''}{row})"
-
-    def _lacking(self, node: p.Expression, truth: Truth) -> Truth:
-        for reference in p.walk(node):
-            if not isinstance(reference, p.Attribute):
-                continue
-            types = lacking_types(self.program.bound, reference)
-            if not types:
-                continue
-            if len(types) == len(self.program.bound.component(reference.variable).types):
-                return "True", "False"
-            attribute = p.Attribute(reference.variable, reference.name)
-            matrix, row, _ = self._number(ColumnSpec(attribute, reference.variable, Kind.BOOLEAN, lacks=True))
-            flag = self.name(f"{matrix}[{row} * rows + {self._place(reference)}] != 0", reference)
-            truth = self.name(f"{truth[0]} | {flag}", node), self.name(f"{truth[1]} & (not {flag})", node)
-        return truth
 
 
 def _mask(names: frozenset[str], index: dict[str, int]) -> int:

@@ -10,6 +10,7 @@ reported match cannot be selected again: their marks are cleared.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,13 +45,13 @@ class ReportingMatcher(WorkingMatcher):
         self._reported: int | None = None
         """With a negated end: matches whose window passed by this time have been reported."""
 
+    @abstractmethod
     def _make_pass(self) -> Any:
         """A pass over the working set."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _found(self, run: Any, index: int, emit_from: int) -> Iterator[Matches]:
         """The matches of a branch that rows from `emit_from` on complete, before negation."""
-        raise NotImplementedError
 
     def _relevant(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         rows, masks = self._scan(batch)

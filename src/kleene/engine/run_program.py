@@ -18,17 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from kleene.common.schema import Kind
-from kleene.engine.filters import Body, ColumnSpec, Program, Truth, Value
+from kleene.engine.filters import ColumnSpec, FlatBody, Program, Value, lacking_column
 from kleene.engine.kernels import RunFilter, compile_run_filter, generated
 from kleene.engine.kernels import layout as kernels
-from kleene.engine.vectorized import lacking_types
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.conditions import Condition
 from kleene.pattern.kinds import kind_of
 from kleene.plan.automaton import Automaton
-from kleene.plan.compilable import is_run_column
 
 Array = np.ndarray[Any, Any]
 
@@ -311,7 +308,7 @@ def _indented(depth: int, lines: Sequence[str]) -> list[str]:
     return [f"{'    ' * depth}{line}" for line in lines]
 
 
-class _SiteBody(Body):
+class _SiteBody(FlatBody):
     """The conditions of one site: references resolve to the event at hand, to a slot of the run, or to a walked element."""
 
     def __init__(self, writer: _Writer, component: int, kind: int, walked: tuple[str, ...], prefix: str) -> None:
@@ -328,9 +325,6 @@ class _SiteBody(Body):
     def in_loop(self, node: p.Expression) -> bool:
         references = (item for item in p.walk(node) if isinstance(item, p.Attribute | p.Aggregate | p.Length))
         return any(not isinstance(item, p.Attribute) or self._place(item)[0] != "row" for item in references)
-
-    def is_column(self, node: p.Expression) -> bool:
-        return is_run_column(node)
 
     def _place(self, node: p.Attribute) -> tuple[str, int | None]:
         """The source of the place of the event that a reference reads, and the slot it comes from."""
@@ -360,50 +354,19 @@ class _SiteBody(Body):
             return self._aggregate(node)
         return super().value(node)
 
-    def _column(self, node: p.Expression) -> Value:
-        reference = next(item for item in p.walk(node) if isinstance(item, p.Attribute))
+    def place(self, reference: p.Attribute, matrix: str, row: int) -> str:
         place, slot = self._place(reference)
-        kind = kind_of(node, self._writer.bound.schema)
-        spec = ColumnSpec(p.transform(node, single), "" if isinstance(node, p.Attribute) else reference.variable, kind)
-        matrix, row, validity = self._number(spec)
         if slot is not None:
             read = FLOAT_COLUMN if matrix == "floats" else INTEGER_COLUMN
             self._writer.read(self._component, self._kind, (read, slot, row))
-        return (
-            self.name(f"{matrix}[{row} * rows + {place}]", node),
-            self.name(f"valid[{validity} * rows + {place}] != 0", node),
-            matrix == "floats",
-        )
+        return place
 
-    def _number(self, spec: ColumnSpec) -> tuple[str, int, str]:
-        """(matrix, row of the value, source of the row of its validity: those of floats are counted from the end)."""
-        matrix, row, _ = self.program.column(spec)
-        return matrix, row, f"({'TOTAL - 1 - ' if matrix == 'floats' else ''}{row})"
-
-    def _lacking(self, node: p.Expression, truth: Truth) -> Truth:
-        for reference in p.walk(node):
-            if not isinstance(reference, p.Attribute | p.Aggregate) or reference.name is None:
-                continue
-            types = lacking_types(self._writer.bound, reference)
-            if not types:
-                continue
-            if len(types) == len(self._writer.bound.component(reference.variable).types):
-                return "True", "False"
-            flag = self._lacks(reference)
-            truth = self.name(f"{truth[0]} | {flag}", node), self.name(f"{truth[1]} & (not {flag})", node)
-        return truth
-
-    def _lacks(self, reference: p.Attribute | p.Aggregate) -> str:
-        assert reference.name is not None
-        attribute = p.Attribute(reference.variable, reference.name)
-        matrix, row, _ = self._number(ColumnSpec(attribute, reference.variable, Kind.BOOLEAN, lacks=True))
-        if isinstance(reference, p.Aggregate):
-            cell = self._cells(reference, [(kernels.MAXIMUM, "lacks", row, row)])[0]
-            return self.name(f"{cell} != 0", reference)
-        place, slot = self._place(reference)
-        if slot is not None:
-            self._writer.read(self._component, self._kind, (INTEGER_COLUMN, slot, row))
-        return self.name(f"{matrix}[{row} * rows + {place}] != 0", reference)
+    def lacks(self, reference: p.Attribute | p.Aggregate) -> str:
+        if not isinstance(reference, p.Aggregate):
+            return super().lacks(reference)
+        row = self.number(lacking_column(reference))[1]
+        cell = self._cells(reference, [(kernels.MAXIMUM, "lacks", row, row)])[0]
+        return self.name(f"{cell} != 0", reference)
 
     # --- aggregates ---------------------------------------------------------------------------------------------------
 
@@ -418,7 +381,7 @@ class _SiteBody(Body):
                 return f"i_{node.variable}", "True", False
             return self.value(p.Length(node.variable))
         kind = kind_of(p.Attribute(node.variable, node.name), self._writer.bound.schema)
-        matrix, row, _ = self._number(ColumnSpec(p.Attribute("", node.name), "", kind))
+        matrix, row, _ = self.number(ColumnSpec(p.Attribute("", node.name), "", kind))
         is_float = matrix == "floats"
         operations: dict[p.AggregateFunction, list[tuple[int, str]]] = {
             p.AggregateFunction.COUNT: [],
@@ -518,13 +481,6 @@ class _SiteBody(Body):
             x = f"{matrix}[{column} * rows + e_{variable}]"
             lines += [f"if valid[{row} * rows + e_{variable}] != 0:", *_indented(1, _STEP[operation](local, x, count))]
         return lines
-
-
-def single(node: p.Expression) -> p.Expression:
-    """An attribute of an element as that of a single event: a column does not depend on which one."""
-    if isinstance(node, p.Attribute):
-        return p.Attribute(node.variable, node.name)
-    return node
 
 
 _START: dict[int, Callable[[str], list[str]]] = {

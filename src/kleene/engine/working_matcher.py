@@ -5,6 +5,7 @@ A pass waits until as many new rows have come as are kept, so the work of going 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ RUN_ROWS = 1 << 18
 """How many relevant rows are worth a pass."""
 
 
-class WorkingMatcher:
+class WorkingMatcher(ABC):
     """The part of a matcher that takes events in; see `kleene.engine.matcher.Matcher`."""
 
     def __init__(self, plan: Plan, bad_rows: str, run_rows: int, block: int) -> None:
@@ -64,6 +65,6 @@ class WorkingMatcher:
         """The rows of a batch that matter, and their component masks."""
         return self._scan(batch)
 
+    @abstractmethod
     def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Reports what the events up to the watermark (None: the end of time) make certain."""
-        raise NotImplementedError

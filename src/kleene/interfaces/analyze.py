@@ -190,8 +190,7 @@ def _plan_or_none(query: Query, table: pa.Table, options: Options, choice: Any) 
 def _statistics(plan: LazyPlan, table: pa.Table) -> Statistics:
     from kleene.engine.observe import collect_arrow
 
-    conditions = list(dict.fromkeys(item.condition.expression for branch in plan.branches for item in branch.conditions))
-    return collect_arrow(plan.bound, plan.scanned, conditions, plan.partition, table)
+    return collect_arrow(plan.bound, plan.scanned, plan.conditions, plan.partition, table)
 
 
 def _lazy_contenders(plan: LazyPlan, statistics: Statistics) -> list[_Contender]:

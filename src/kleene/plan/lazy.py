@@ -24,7 +24,7 @@ from kleene.pattern.text import expression_text
 from kleene.plan.automaton import fixed_values, kleene_variables
 from kleene.plan.compilable import element_compilable
 from kleene.plan.implied import implied_comparisons
-from kleene.plan.keys import equality_of, is_divided, key_attributes, positive_components
+from kleene.plan.keys import Partitioned, equality_of, key_attributes, positive_components
 from kleene.plan.nfa import MOST_BITS, partition_attributes, plan_negation, require_supported
 from kleene.plan.options import LazyOptions, SequenceOptions
 from kleene.plan.sequence import (
@@ -76,7 +76,7 @@ class LazyBranch:
 
 
 @dataclass(frozen=True, slots=True)
-class LazyPlan:
+class LazyPlan(Partitioned):
     """What decides a match, and what is known for choosing the order of binding."""
 
     bound: BoundQuery
@@ -102,19 +102,9 @@ class LazyPlan:
     output = "verbose"
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """The attributes by which the input may be distributed."""
-        negatives = [event for event in self.bound.components if event.negated]
-        return tuple(name for name in self.partition if all(is_divided(self.bound, event, name) for event in negatives))
-
-    @property
     def scanned(self) -> tuple[tuple[Event, tuple[Expression, ...]], ...]:
         """What the scan tests of each event: (component, predicates) per bit of a row's mask, negative components last."""
         return tuple(_scanned(self))
-
-    @property
-    def positives(self) -> tuple[Event, ...]:
-        return positive_components(self.bound)
 
     @property
     def conditions(self) -> tuple[Expression, ...]:

@@ -17,7 +17,7 @@ from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Attribute, Expression, IsNull, Not, variables
 from kleene.plan.automaton import Automaton, compile_automaton, fixed_values
 from kleene.plan.compilable import run_compilable
-from kleene.plan.keys import equality_of, equated_attributes, is_divided, key_attributes, positive_components
+from kleene.plan.keys import Partitioned, equality_of, equated_attributes, key_attributes, positive_components
 from kleene.plan.limits import Limits
 from kleene.plan.options import NfaOptions
 from kleene.plan.sequence import Negation, Transformation, negative_component, plan_columns, refuse_unsupported
@@ -37,7 +37,7 @@ class BranchPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class NfaPlan:
+class NfaPlan(Partitioned):
     """How the runs of a query are kept, and what they read."""
 
     bound: BoundQuery
@@ -60,21 +60,11 @@ class NfaPlan:
     limits: Limits
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """The attributes by which the input may be distributed."""
-        negatives = [event for event in self.bound.components if event.negated]
-        return tuple(name for name in self.partition if all(is_divided(self.bound, event, name) for event in negatives))
-
-    @property
     def scanned(self) -> tuple[tuple[Event, tuple[Expression, ...]], ...]:
         """What the scan tests of each event: (component, predicates) per bit of a row's mask. A Kleene component has two bits,
         for its first element and for further ones. Negative components come last.
         """
         return tuple(_scanned(self))
-
-    @property
-    def positives(self) -> tuple[Event, ...]:
-        return positive_components(self.bound)
 
     def __str__(self) -> str:
         from kleene.plan.explain import explain
