@@ -1,4 +1,4 @@
-"""Benchmarks: `python -m benchmarks sase`, `saseplus` or `lazy` runs the experiments of a paper; see docs/benchmarks.md.
+"""Benchmarks: `python -m benchmarks sase`, `saseplus`, `lazy` or `aseq` runs a paper's experiments; see docs/benchmarks.md.
 
 One suite through the files: `harness.py` measures contenders and refuses to report any that disagree; `suite.py` runs a suite's
 experiments and keeps their results; `plots.py` and `report.py` turn the results' JSON into figures and docs/benchmarks.md.

@@ -61,7 +61,7 @@ def put_part(page: str, name: str, text: str) -> str:
 def section(presentation: Presentation, experiment: Experiment, context: dict[str, Any], figures: Path) -> str:
     """One experiment: what was expected, the table, the figures, how to read them."""
     name, title = experiment.name, experiment.title
-    heading = f"Experiment {name}" if name.isdigit() else re.sub(r"(\d+)$", r" \1", name.capitalize())
+    heading = f"Experiment {name}" if name.isdigit() else re.sub(r"(\d+[a-z]?)$", r" \1", name.capitalize())
     parts = [f"### {heading}: {title}", f"Expected: {experiment.headline}.", presentation.tables[name](experiment)]
     drawn = draw(presentation.figures, presentation.suite.name, experiment, figures)
     parts += [f"![{title}](figures/{path.name})" for path in drawn]
@@ -114,8 +114,8 @@ def _context(context: dict[str, Any]) -> str:
 OPENING = """# Benchmarks
 
 The experiments of the papers that Kleene implements, with the papers' parameters, and comparisons with today's engines. This
-page is written by `python -m benchmarks SUITE --report` from the results of a run; the suites are `sase`, `saseplus` and
-`lazy`.
+page is written by `python -m benchmarks SUITE --report` from the results of a run; the suites are `sase`, `saseplus`,
+`lazy` and `aseq`.
 
 ```
 pip install -e '.[spark,bench]'

@@ -14,7 +14,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from kleene.common.errors import DataError, PlanningError
-from kleene.plan.options import CHOICES, NFA_CHOICES
+from kleene.plan.options import AGGREGATE_CHOICES, CHOICES, NFA_CHOICES
 from kleene.testing.case_routes import Outcome, differences, routes, run, verify
 from kleene.testing.cases import Case, CaseError, Expected, load_all, parse_cases
 from support.engine_routes import fits
@@ -56,7 +56,18 @@ def test_every_plan_option_has_a_route() -> None:
     assert {"embedded", "embedded-basic", "embedded-paper", "embedded-batches-1", "embedded-random-splits", "spark"} <= set(
         routes
     )
+    assert {f"embedded-counters-{value}" for value in AGGREGATE_CHOICES["window"][1:]} <= set(routes)
+    assert {"embedded-counters", "embedded-matches"} <= set(routes)
     assert len(ALL) - len(UNSUPPORTED) > 60
+
+
+def test_counters_answer_all_but_the_cases_that_must_be_matched() -> None:
+    """A test of the test: what cannot be pushed down is left out."""
+    found = [case for case in ALL if case.expected.aggregates is not None]
+    left_out = [case for case in found if not fits(case, "embedded-counters")]
+    assert len(found) > 100
+    matched = [case for case in found if case.path.stem == "matched" or case.title.startswith("Application I:")]
+    assert left_out == matched
 
 
 def _one(text: str) -> Case:

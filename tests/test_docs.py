@@ -271,6 +271,8 @@ def _embedded_route(case: Any) -> Any:
     options = {name: getattr(case.options, name) for name in ("time", "type", "order_by", "partition_by", "ties", "params")}
     query = kleene.query(case.query_text)
     rows = query.match(case.table(), schema=case.options.schema, **options).to_pylist()
+    if query.logical.aggregates:
+        return Outcome(rows=[{name: value for name, value in row.items() if name != "query"} for row in rows])
     own = [{name: row[name] for name in row if name not in ("query", "match_id", "match_start", "match_end")} for row in rows]
     if query.logical.returns:
         return Outcome(rows=own)

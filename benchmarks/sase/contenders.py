@@ -26,7 +26,7 @@ def kleene(name: str, query: Query, table: pa.Table, *, plan: dict[str, Any] | N
     def run() -> Outcome:
         matcher = query.matcher(table.schema, options)
         if discard:
-            _discard_matches(matcher)
+            discard_matches(matcher)
         done = run_embedded(matcher, table, schema)
         counted = dataclasses.asdict(done.metrics)
         return Outcome(done.metrics.matches, {key: counted[key] for key in WORK})
@@ -45,7 +45,8 @@ class _Discard:
         return self._empty
 
 
-def _discard_matches(matcher: Any) -> None:
+def discard_matches(matcher: Any) -> None:
+    """Lets a matcher find matches without writing any."""
     # The one place that reaches into the engine: there is no other way yet to construct without writing.
     assert hasattr(matcher, "_writer"), "the sequence matcher's writer was renamed: adapt benchmarks/sase/contenders.py"
     matcher._writer = _Discard(matcher.output_schema)  # noqa: SLF001

@@ -26,12 +26,12 @@ V1_VALUES = (100, 1_000)
 ROW_GROUP = 1_000_000
 
 
-def start_session() -> Any:
-    """A local session with two cores whose workers use this interpreter."""
+def start_session(cores: int = 2) -> Any:
+    """A local session whose workers use this interpreter."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").appName("kleene-benchmarks")
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("kleene-benchmarks")
     for key, value in {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "4g",

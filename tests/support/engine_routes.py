@@ -1,7 +1,8 @@
 """Engine routes for case files: every plan preset and option, cuts of the stream, and Spark.
 
 A route answers with match labels (the `event` column of the structs), RETURN rows and the plan's text. With RETURN the labels
-come from a second run of the query without it.
+come from a second run of the query without it. Of a query with AGG its rows are the answer; routes that force a plan of matches
+are not for it, those that force a plan of aggregates only for it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from kleene.interfaces.api import Query, make_options
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Strategy
-from kleene.plan.options import CHOICES, EVALUATIONS, LAZY_CHOICES, NFA_CHOICES, PRESETS, SequenceOptions
+from kleene.plan.options import AGGREGATE_CHOICES, CHOICES, EVALUATIONS, LAZY_CHOICES, NFA_CHOICES, PRESETS, SequenceOptions
 from kleene.plan.sequence import is_plain_sequence
 from kleene.runtime.arrow import in_stream_order
 from kleene.testing.case_routes import Outcome, Route
@@ -51,6 +53,8 @@ def outcome(case: Case, answer: Answer, plan: Any = None) -> Outcome:
     query = kleene.query(case.query_text)
     text = str(query.explain(case.table().schema, **given_options(case), plan=plan))
     rows = answer(query, case)
+    if query.logical.aggregates:
+        return Outcome(rows=[{name: value for name, value in row.items() if name != "query"} for row in rows], plan=text)
     if not query.logical.returns:
         return Outcome(matches=[_labels(row) for row in rows], plan=text)
     bare = Query(replace(query.logical, returns=(), into=None))
@@ -127,7 +131,7 @@ def embedded_routes() -> dict[str, Route]:
         routes[f"embedded-nfa-{algorithm}-batches-1"] = cut(one_by_one, plan={"algorithm": algorithm}, block=2)
     routes["embedded-nfa-random-splits"] = cut(random_splits, plan={"mechanism": "nfa"})
     routes["embedded-compressed"] = compressed
-    return routes | lazy_routes()
+    return routes | lazy_routes() | aggregate_routes()
 
 
 def lazy_routes() -> dict[str, Route]:
@@ -140,6 +144,23 @@ def lazy_routes() -> dict[str, Route]:
     routes["embedded-lazy-chain-reversed-batches-1"] = in_order(0, lambda plan: cut(one_by_one, plan=plan, block=2))
     routes["embedded-lazy-tree-batches-1"] = cut(one_by_one, plan={"mechanism": "tree"}, block=1)
     routes["embedded-lazy-eager-random-splits"] = cut(random_splits, plan={"mechanism": "eager"}, block=3)
+    return routes
+
+
+AGGREGATE_PLANS: dict[str, dict[str, Any]] = {
+    "counters": {"mechanism": "counters"},
+    **{f"counters-{value}": {"mechanism": "counters", "window": value} for value in AGGREGATE_CHOICES["window"][1:]},
+    "matches": {"mechanism": "matches"},
+}
+
+
+def aggregate_routes() -> dict[str, Route]:
+    """Every way of answering AGG, on the whole stream and cut."""
+    routes: dict[str, Route] = {}
+    for name, plan in AGGREGATE_PLANS.items():
+        routes[f"embedded-{name}"] = embedded(plan)
+        routes[f"embedded-{name}-batches-1"] = cut(one_by_one, plan=plan, block=1)
+        routes[f"embedded-{name}-random-splits"] = cut(random_splits, plan=plan, block=3)
     return routes
 
 
@@ -167,13 +188,21 @@ def compressed(case: Case) -> Outcome:
     return Outcome(matches=[_labels(row) for row in answer(query, case)])
 
 
+ANY_PLAN = ("oracle", "embedded", "embedded-batches-1", "embedded-batches-1-blocks-1", "embedded-random-splits", "spark")
+"""The routes that leave the plan open."""
+
 SEQUENCE_ROUTES = ("embedded-basic", "embedded-paper", "embedded-random-splits-basic")
 
 
 def fits(case: Case, route: str) -> bool:
     """Whether a route can answer a case: options of sequence plans are for plain sequences, automata do not evaluate AND, lazy
-    plans are for skip_till_any_match, and compressed rows have no RETURN.
+    plans are for skip_till_any_match, and compressed rows have no RETURN. AGG has plans of its own, of which counters are not
+    for everything.
     """
+    if route in aggregate_routes():
+        return _is_aggregate(case.query_text) and (not route.startswith("embedded-counters") or is_counted(case))
+    if _is_aggregate(case.query_text):
+        return route in ANY_PLAN
     if route == "embedded-compressed" and (case.expected.returns is not None or case.expected.error is not None):
         return False
     bound = _bound(case)
@@ -184,6 +213,24 @@ def fits(case: Case, route: str) -> bool:
     if route.startswith(("embedded-nfa", "embedded-compressed")):
         return all(branch.is_sequence for branch in bound.branches)
     return not route.startswith("embedded-lazy") or bound.query.strategy is Strategy.SKIP_TILL_ANY_MATCH
+
+
+@cache
+def _is_aggregate(text: str) -> bool:
+    try:
+        return bool(kleene.query(text).logical.aggregates)
+    except KleeneError:
+        return False
+
+
+def is_counted(case: Case) -> bool:
+    """Whether counters can answer an AGG query: if not, the planner says that it cannot be pushed down."""
+    options = make_options(**given_options(case), plan={"mechanism": "counters"})
+    try:
+        kleene.query(case.query_text).plan_for(case.table().schema, options)
+    except KleeneError as error:
+        return "cannot be pushed down" not in str(error)
+    return True
 
 
 _BOUND: dict[str, BoundQuery | None] = {}

@@ -2,8 +2,10 @@
 
 import datetime as dt
 
+import pyarrow as pa
 import pytest
 
+import kleene
 from kleene.common.errors import BindingError
 from kleene.language.parser import parse
 from kleene.pattern.builder import (
@@ -121,6 +123,42 @@ def test_built_equals_parsed(draft: Draft, text: str) -> None:
     assert built.name == "q"
     assert built.text is not None
     assert parse(built.text) == built
+
+
+AGGREGATED = PAIR.agg(count(), total=sum_(a.x), least=min_(b.x), most=max_(b.x), mean=avg(a.x)).within(10)
+SHOP = pa.table({"ts": [1, 2, 3, 5, 30], "type": ["A", "A", "B", "B", "B"], "k": [1, 2, 1, 2, 1], "x": [4, 6, 1, 9, 2]})
+
+
+@pytest.mark.parametrize(
+    ("draft", "rows"),
+    [
+        (
+            AGGREGATED,
+            [(3, 2, 10, 1, 1, 5.0), (5, 4, 20, 1, 9, 5.0), (30, 0, None, None, None, None)],
+        ),
+        (
+            AGGREGATED.group_by("k"),
+            [(1, 3, 1, 4, 1, 1, 4.0), (2, 5, 1, 6, 9, 9, 6.0), (1, 30, 0, None, None, None, None)],
+        ),
+        (AGGREGATED.group_by("k").having(sum_(a.x) > 4), [(2, 5, 1, 6, 9, 9, 6.0)]),
+        (AGGREGATED.where(same("k"), b.x > 1).having(count() < 2, param("total") > 1), [(5, 1, 6, 9, 9, 6.0)]),
+        (PAIR.agg(count()).within(10).emit_on_change(), [(3, 2), (5, 4), (11, 2), (12, 0), (30, 0)]),
+        (
+            PAIR.where(a.x < b.x).agg(pairs=count()).group_by("k").within(10).emit_on_change(),
+            [
+                (1, 3, 0),
+                (2, 5, 1),
+                (2, 12, 0),
+                (1, 30, 0),
+            ],
+        ),
+    ],
+    ids=["all", "group_by", "having", "where", "emit_on_change", "matched"],
+)
+def test_aggregates_of_built_queries(draft: Draft, rows: list[tuple[object, ...]]) -> None:
+    found = kleene.query(draft, name="shop").match(SHOP, time="ts", type="type")
+    assert set(found.column("query").to_pylist()) == {"shop"}
+    assert [tuple(row.values()) for row in found.drop_columns("query").to_pylist()] == rows
 
 
 def test_repr_is_text() -> None:

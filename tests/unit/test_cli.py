@@ -30,6 +30,13 @@ PAIRS = "PATTERN SEQ(A a, B b) WHERE [id] WITHIN 10 RETURN a.id AS id, b.ts - a.
 AFTER = "PATTERN SEQ(Pair p, B b) WHERE p.gap > 0 WITHIN 100"
 EVENTS = pa.table({"ts": [1, 2, 3, 20], "type": ["A", "B", "B", "B"], "id": [7, 7, 8, 7]})
 RISE = "PATTERN SEQ(A a, B b) WHERE a.id < b.id WITHIN 10"
+SUMS = "PATTERN SEQ(A a, B b) GROUP BY id AGG COUNT, SUM(a.ts) AS total EMIT ON CHANGE WITHIN 10"
+SUM_ROWS = [
+    {"query": "query", "id": 7, "at": 2, "count": 1, "total": 1},
+    {"query": "query", "id": 8, "at": 3, "count": 0, "total": None},
+    {"query": "query", "id": 7, "at": 11, "count": 0, "total": None},
+    {"query": "query", "id": 7, "at": 20, "count": 0, "total": None},
+]
 
 
 @pytest.fixture
@@ -489,6 +496,81 @@ def test_other_queries_must_help(
     assert message in capsys.readouterr().err
 
 
+# Aggregates.
+
+
+@pytest.mark.parametrize(
+    "plan", ["mechanism=aggregate", "mechanism=counters,window=stacks", "window=marking", "mechanism=matches"]
+)
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet", "arrow"])
+def test_match_writes_aggregates(
+    suffix: str, plan: str, events: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"rows.{suffix}"
+    assert main(["match", "-q", SUMS, events, *ROLES, "--plan", plan, "-o", str(path)]) == 0
+    assert capsys.readouterr().err.startswith("4 events, 4 rows, ")
+    if suffix == "ndjson":
+        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    elif suffix == "arrow":
+        found = pa.ipc.open_file(path).read_all().to_pylist()
+    else:
+        found = (pacsv.read_csv(path) if suffix == "csv" else pq.read_table(path)).to_pylist()
+    assert found == SUM_ROWS
+
+
+def test_match_shows_aggregates(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["match", "-q", SUMS, events, *ROLES, "--format", "table", "--limit", "1"]) == 0
+    captured = capsys.readouterr()
+    assert [cell.strip() for cell in captured.out.splitlines()[1].split("┃")[1:-1]] == ["id", "at", "count", "total"]
+    assert [cell.strip() for cell in captured.out.splitlines()[3].split("│")[1:-1]] == ["7", "2", "1", "1"]
+    assert captured.err.startswith("4 events, 1 row, ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--compressed", "-o", "rows.parquet"], "AGG has a row for each trigger"),
+        (["--limit-runs", "5"], "counters have none"),
+        (["--plan", "window=stack"], "plan option 'window' cannot be 'stack'"),
+    ],
+)
+def test_match_refuses_what_aggregates_do_not_have(
+    argv: list[str], message: str, events: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["match", "-q", SUMS, events, *ROLES, *argv]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_match_aggregates_over_events_of_other_queries(
+    events: str, pairs: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    query = "PATTERN SEQ(Pair p, B b) AGG COUNT, MAX(p.gap) AS longest WITHIN 100"
+    assert main(["match", "-q", query, events, *ROLES, "--with", pairs]) == 0
+    rows = [json.loads(line) for line in capsysbinary.readouterr().out.splitlines()]
+    assert [(row["at"], row["count"], row["longest"]) for row in rows] == [(2, 0, None), (3, 1, 1), (20, 2, 1)]
+
+
+def test_check_and_explain_aggregates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "-q", SUMS, *COLUMNS]) == 0
+    assert kleene.query(capsys.readouterr().out).logical == kleene.query(SUMS).logical
+    assert main(["check", "-q", SUMS.replace("a.ts", "a.type"), *COLUMNS]) == 1
+    assert "SUM cannot be taken of 'type', which is a string" in capsys.readouterr().err
+    picture = tmp_path / "plan.svg"
+    assert main(["explain", "-q", SUMS, *COLUMNS, "--svg", str(picture)]) == 0
+    assert "AG  aggregation (no match is built)" in capsys.readouterr().out
+    assert "prefix counters" in picture.read_text(encoding="utf-8")
+
+
+def test_statistics_do_not_depend_on_what_is_made_of_matches(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for clauses in ("", "RETURN a.type AS kind", "AGG COUNT, MAX(a.type) AS last EMIT ON CHANGE"):
+        assert main(["statistics", "-q", f"{RISE} {clauses}", typed, *ROLES]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1] == found[2]
+    assert main(["statistics", "-q", f"{RISE} GROUP BY id AGG COUNT", typed, *ROLES]) == 0
+    assert json.loads(capsys.readouterr().out)["same_partition"] < found[0]["same_partition"] == 1.0
+
+
 # statistics.
 
 
@@ -693,6 +775,14 @@ def test_match_on_spark(events: str, capsysbinary: pytest.CaptureFixture[bytes])
     assert main(["match", "-q", SEQUENCE, events, *ROLES, "--engine", "spark", "--master", "local[2]"]) == 0
     (row,) = (json.loads(line) for line in capsysbinary.readouterr().out.splitlines())
     assert (row["a"]["ts"], row["b"]["ts"]) == (1, 2)
+
+
+@pytest.mark.spark
+def test_match_aggregates_on_spark(events: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["match", "-q", SUMS, events, *ROLES, "--engine", "spark", "--master", "local[2]"]) == 0
+    captured = capsysbinary.readouterr()
+    assert sorted((json.loads(line) for line in captured.out.splitlines()), key=lambda row: row["at"]) == SUM_ROWS
+    assert b"4 events, 4 rows, " in captured.err
 
 
 @pytest.mark.spark

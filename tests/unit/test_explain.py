@@ -1,4 +1,4 @@
-"""What explain says of lazy plans, and what it measures."""
+"""What explain says of lazy plans and of aggregates, and what it measures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from kleene.interfaces.api import options_of
 from kleene.interfaces.cli import main
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
+from kleene.plan.aggregate import CounterPlan
 from kleene.plan.lazy import LazyPlan
+from kleene.plan.matched import MatchedPlan
 from kleene.plan.optimizer import make_plan
 from kleene.plan.statistics import Statistics
 
@@ -34,7 +36,7 @@ def plan_of(text: str, plan: Any = None, statistics: Statistics | None = None) -
     return made
 
 
-def part(plan: LazyPlan, heading: str) -> list[str]:
+def part(plan: Any, heading: str) -> list[str]:
     """The lines of the operators with a heading, without it."""
     found: list[str] = []
     inside = False
@@ -169,6 +171,134 @@ def test_statistics_and_estimated_costs() -> None:
     assert "from the statistics" in str(plan)
 
 
+# Aggregates.
+
+
+def aggregate_plan(text: str, plan: Any = None) -> CounterPlan | MatchedPlan:
+    made = make_plan(bind(parse(text, name="q"), schema_of_arrow(COLUMNS, **ROLES)), plan)  # type: ignore[arg-type]
+    assert isinstance(made, CounterPlan | MatchedPlan)
+    return made
+
+
+def test_counters_in_full() -> None:
+    text = """PATTERN SEQ(A a, !(N n), B b) WHERE a.s = 'u' GROUP BY k AGG COUNT, SUM(b.x) AS total HAVING total > 3
+              EMIT ON CHANGE WITHIN 9"""
+    assert str(aggregate_plan(text)) == (
+        "plan of 'q'\n"
+        "  | PATTERN SEQ(A a, !(N n), B b)\n"
+        "  | WHERE a.s = 'u'\n"
+        "  | GROUP BY k\n"
+        "  | AGG COUNT, SUM(b.x) AS total\n"
+        "  | HAVING total > 3\n"
+        "  | EMIT ON CHANGE\n"
+        "  | WITHIN 9\n"
+        "AG  aggregation (no match is built)\n"
+        "    count = COUNT\n"
+        "    total = SUM(b.x)\n"
+        "    for each k\n"
+        "    a row at every b, and when expiry changes a value\n"
+        "    having total > 3\n"
+        "PC  prefix counters\n"
+        "    prefixes of a, no n, b\n"
+        "    window of 9: counts of segments on two stacks, or start events marked one by one if that costs less\n"
+        "    counters for each k\n"
+        "SS  scan\n"
+        "    A a where a.s = 'u'\n"
+        "    !(N n)\n"
+        "    B b\n"
+        "    partitioned by k\n"
+        "EV  events\n"
+        "    columns: ts, type, k, x, s\n"
+        "    rows: relevant ones only\n"
+        "    distribution: by k"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "plan", "lines"),
+    [
+        ("PATTERN SEQ(A a, B b) AGG COUNT", None, ["prefixes of a, b", "no window: one set of counters, nothing expires"]),
+        (
+            "PATTERN SEQ(A a, B b) WHERE [k] AGG COUNT WITHIN 9",
+            {"window": "marking"},
+            [
+                "prefixes of a, b",
+                "window of 9: start events marked one by one, each with its own counters",
+                "counters for each k, whose values are added up",
+            ],
+        ),
+        (
+            "PATTERN SEQ(A a, B? b, C c, !(N n)) AGG COUNT WITHIN 9",
+            {"window": "stacks"},
+            [
+                "prefixes of a, b, c, no n",
+                "prefixes of a, c, no n",
+                "window of 9: counts of segments on two stacks: the cost of an event does not grow with the live start events",
+            ],
+        ),
+    ],
+)
+def test_what_counters_count(text: str, plan: Any, lines: list[str]) -> None:
+    assert part(aggregate_plan(text, plan), "PC") == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "reasons"),
+    [
+        ("PATTERN SEQ(A a, B b) WHERE a.x < b.x AND b.k > 1 AGG COUNT WITHIN 9", ["a.x < b.x compares events"]),
+        ("PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k AGG COUNT WITHIN 9", ["a.k = b.k compares events"]),
+        (
+            "PATTERN SEQ(A+ a[], B b) WHERE skip_till_next_match(a[], b) { } AGG COUNT WITHIN 9 EVENTS",
+            [
+                "skip_till_next_match selects among events by what was selected before",
+                "a window of events is counted in positions",
+                "'a' binds several events",
+            ],
+        ),
+        ("PATTERN AND(A a, B b) AGG COUNT OUTPUT NON-OVERLAP", ["NON-OVERLAP chooses among", "AND leaves the order open"]),
+        ("PATTERN SEQ(!(N n), B b) AGG COUNT WITHIN 9", ["'n' is forbidden before the first event"]),
+        ("PATTERN SEQ(B b, !(N n)) AGG COUNT EMIT ON CHANGE WITHIN 9", ["'n' may end matches at the very instant"]),
+    ],
+)
+def test_why_matches_are_built(text: str, reasons: list[str]) -> None:
+    plan = aggregate_plan(text)
+    assert isinstance(plan, MatchedPlan)
+    found = [line.removeprefix("not pushed into counters: ") for line in part(plan, "AG") if line.startswith("not pushed")]
+    assert len(found) == len(reasons)
+    assert all(line.startswith(reason) for line, reason in zip(found, reasons, strict=True))
+    with pytest.raises(kleene.PlanningError, match="cannot be pushed down") as refused:
+        aggregate_plan(text, {"mechanism": "counters"})
+    assert [problem.message.partition(": ")[2] for problem in refused.value.problems] == found
+
+
+@pytest.mark.parametrize(
+    ("plan", "heading"),
+    [("paper", "SC"), ({"mechanism": "nfa"}, "RN"), ({"order": ["b", "a"]}, "BN"), ({"mechanism": "matches"}, "BN")],
+)
+def test_matches_that_are_asked_for(plan: Any, heading: str) -> None:
+    made = aggregate_plan("PATTERN SEQ(A a, B b) AGG COUNT WITHIN 9", plan)
+    assert part(made, "AG") == ["not pushed into counters: the plan asks for matches", "count = COUNT", "a row at every b"]
+    assert part(made, heading)
+    assert made.svg().startswith("<svg")
+
+
+def test_queries_that_are_counted_together_say_so() -> None:
+    queries = kleene.workload(
+        {
+            "first": "PATTERN SEQ(A a, B b) AGG COUNT WITHIN 9",
+            "second": "PATTERN SEQ(A a, B b, C c) AGG COUNT WITHIN 9",
+            "other": "PATTERN SEQ(A a, B b) AGG COUNT WITHIN 8",
+        }
+    )
+    shown = {name: part(plan, "PC")[2:] for name, plan in queries.explain(COLUMNS, **ROLES).items()}
+    assert shown == {
+        "first": ["in one pass with second: what they have in common is counted once, as far as that costs less"],
+        "second": ["in one pass with first: what they have in common is counted once, as far as that costs less"],
+        "other": [],
+    }
+    assert not part(queries.explain(COLUMNS, **ROLES, plan={"sharing": "none"})["first"], "PC")[2:]
+
+
 # Alternatives compared.
 
 
@@ -242,6 +372,34 @@ def test_other_strategies_compare_the_algorithms_of_automata() -> None:
     assert found.statistics is None
 
 
+def test_aggregates_compare_counters_and_matches() -> None:
+    text = "PATTERN SEQ(A a, B b, C c) AGG COUNT, SUM(a.x) WITHIN 20"
+    found = compare(text, events())
+    names = [item.name for item in found.compared]
+    assert names[:3] == ["as planned", "counters (two stacks)", "counters (marking)"]
+    assert {"eager", "tree", "active instance stacks"} < set(names)
+    assert found.matches == kleene.query(text).match(events(), **ROLES).num_rows == 6
+    assert {item.measured.matches for item in found.compared if item.measured} == {6}
+    eager = next(item for item in found.compared if item.name == "eager")
+    assert eager.measured is not None
+    assert eager.measured.partial_matches == kleene.query(text).run(events(), **ROLES, plan=eager.plan).metrics.instances
+    assert "AN  alternatives over 300 events: 6 rows each" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("PATTERN SEQ(A a, C c) AGG COUNT", ["counters (no window)"]),
+        ("PATTERN SEQ(A a, C c) WHERE a.x < c.x AGG COUNT WITHIN 20", ["eager"]),
+        ("PATTERN SEQ(A+ a[], C c) WHERE skip_till_next_match { a[i].x > a[i-1].x } AGG COUNT WITHIN 20", ["matches"]),
+    ],
+)
+def test_alternatives_of_aggregates_are_those_that_can_answer(text: str, names: list[str]) -> None:
+    found = [item.name for item in compare(text, events()).compared]
+    assert set(names) <= set(found)
+    assert any(name.startswith("counters") for name in found) is names[0].startswith("counters")
+
+
 def test_what_would_take_too_long_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis, "LONGEST", 0.0)
     found = compare(RISE, events())
@@ -263,9 +421,9 @@ def test_plans_that_disagree_are_our_mistake(monkeypatch: pytest.MonkeyPatch) ->
     run = analysis._run
 
     def miscounted(*arguments: Any) -> Any:
-        matcher, seconds = run(*arguments)
+        matcher, seconds, rows = run(*arguments)
         matcher.metrics = Metrics(matches=next(counted), relevant=0)
-        return matcher, seconds
+        return matcher, seconds, rows
 
     monkeypatch.setattr(analysis, "_run", miscounted)
     with pytest.raises(AssertionError, match="disagree"):

@@ -6,11 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from kleene.engine.counters import CounterMatcher
 from kleene.engine.lazy import LazyMatcher
+from kleene.engine.live import MatchedAggregateMatcher
 from kleene.engine.matcher import Matcher
 from kleene.engine.nfa import NfaMatcher
 from kleene.engine.sequence import SequenceMatcher
+from kleene.plan.aggregate import CounterPlan
 from kleene.plan.lazy import LazyPlan
+from kleene.plan.matched import MatchedPlan
 from kleene.plan.optimizer import Plan
 from kleene.plan.sequence import SequencePlan
 
@@ -21,4 +25,8 @@ def build_matcher(plan: Plan, events: pa.Schema, *, bad_rows: str = "error", **t
         return SequenceMatcher(plan, events, bad_rows=bad_rows, **tuning)
     if isinstance(plan, LazyPlan):
         return LazyMatcher(plan, events, bad_rows=bad_rows, **tuning)
+    if isinstance(plan, CounterPlan):
+        return CounterMatcher(plan, events, bad_rows=bad_rows, **tuning)
+    if isinstance(plan, MatchedPlan):
+        return MatchedAggregateMatcher(plan, events, bad_rows=bad_rows, **tuning)
     return NfaMatcher(plan, events, bad_rows=bad_rows, **tuning)

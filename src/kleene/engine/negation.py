@@ -6,7 +6,7 @@ of the one after it. Where there is no neighbour, the window bounds it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,9 @@ PARTITIONS_PER_WINDOW = 8
 MOST_PARTITIONS = 1 << 20
 
 EMPTY = np.empty(0, np.int64)
+
+Intervals = tuple[Array, Array, Array, Array, Array, int, Array, Array]
+"""Of matches, by row: first and last event, the neighbours of the component, keys; the window, time and rank of all rows."""
 
 
 class NegativeIndex:
@@ -77,28 +80,54 @@ class NegativeIndex:
         dead = np.zeros(matches.count, bool)
         if self._rows.size == 0:
             return dead
-        predicates = self._component.predicates
-        room = max(PAIRS, self._rows.size) if predicates else 0
+        if self._component.predicates:
+            for match, _ in self._forbidden(bound, matches):
+                dead[match] = True
+        else:
+            self._probe(self._intervals(matches), 0, dead, EMPTY, EMPTY)
+        return dead
+
+    def earliest(self, bound: BoundQuery, matches: Matches) -> Array:
+        """The row of each match's earliest forbidden event, or the number of rows if it has none; needs the index."""
+        nothing = self._ts.size
+        found = np.full(matches.count, nothing, np.int64)
+        if self._rows.size == 0:
+            return found
+        if self._component.predicates:
+            for match, row in self._forbidden(bound, matches):
+                np.minimum.at(found, match, row)
+        else:
+            index = (self._origin, self._width, self._bounds, self._own, self._rows)
+            kernels.first_inside(*self._intervals(matches), *index, found)
+        return found
+
+    def _forbidden(self, bound: BoundQuery, matches: Matches) -> Iterator[tuple[Array, Array]]:
+        """Pairs of a match and a negative row in its interval that satisfies the predicates, in blocks."""
+        room = max(PAIRS, self._rows.size)
+        undecided = np.zeros(matches.count, bool)
         pair_match, pair_row = np.empty(room, np.int64), np.empty(room, np.int64)
+        common, begin = self._intervals(matches), 0
+        while begin < matches.count:
+            begin, found = self._probe(common, begin, undecided, pair_match, pair_row)
+            if found:
+                held = self._decide(bound, matches, pair_match[:found], pair_row[:found])
+                yield pair_match[:found][held], pair_row[:found][held]
+
+    def _intervals(self, matches: Matches) -> Intervals:
+        """What the kernels read of the matches, by row."""
         first, last = self._order.take(matches.first), self._order.take(matches.last)
         after = [self._order.take(matches.last_of(variable)) for variable in self._after]
         before = [self._order.take(matches.first_of(variable)) for variable in self._before]
         after_rows = np.maximum.reduce(after) if after else EMPTY
         before_rows = np.minimum.reduce(before) if before else EMPTY
         match_keys = self._keys.take(first) if self._keys.size else EMPTY
-        common = (first, last, after_rows, before_rows, match_keys, self._window, self._ts, self._rank)
-        begin = 0
-        while begin < matches.count:
-            out = (begin, bool(predicates), dead, pair_match, pair_row)
-            if self._indexed:
-                index = (self._origin, self._width, self._bounds, self._own, self._rows)
-                begin, found = kernels.probe(*common, *index, *out)
-            else:
-                begin, found = kernels.scan(*common, self._own, self._rows, *out)
-            if found:
-                held = self._decide(bound, matches, pair_match[:found], pair_row[:found])
-                dead[pair_match[:found][held]] = True
-        return dead
+        return first, last, after_rows, before_rows, match_keys, self._window, self._ts, self._rank
+
+    def _probe(self, common: Intervals, begin: int, dead: Array, pair_match: Array, pair_row: Array) -> tuple[int, int]:
+        out = (begin, bool(self._component.predicates), dead, pair_match, pair_row)
+        if self._indexed:
+            return kernels.probe(*common, self._origin, self._width, self._bounds, self._own, self._rows, *out)
+        return kernels.scan(*common, self._own, self._rows, *out)
 
     def _decide(self, bound: BoundQuery, matches: Matches, pair_match: Array, pair_row: Array) -> Array:
         """Which pairs of a match and a negative row satisfy all of the component's predicates."""

@@ -23,7 +23,6 @@ from kleene.engine.non_overlap import choose
 from kleene.engine.working_matcher import WorkingMatcher
 from kleene.engine.working_pass import in_partitions
 from kleene.pattern.policies import Output, Strategy
-from kleene.plan.optimizer import Plan
 
 Array = np.ndarray[Any, Any]
 
@@ -34,7 +33,7 @@ class ReportingMatcher(WorkingMatcher):
     _writer: Any
     """Writes matches as rows."""
 
-    def __init__(self, plan: Plan, bad_rows: str, run_rows: int, block: int) -> None:
+    def __init__(self, plan: Any, bad_rows: str, run_rows: int, block: int) -> None:
         super().__init__(plan, bad_rows, run_rows, block)
         self._plan: Any = plan
         self._window = plan.bound.window

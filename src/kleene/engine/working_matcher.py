@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,10 @@ import pyarrow as pa
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.scan import Scan
 from kleene.engine.working_set import WorkingSet
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.operators import Event
+from kleene.pattern.predicates import Expression
 from kleene.plan.keys import key_attributes
-from kleene.plan.optimizer import Plan
 
 Array = np.ndarray[Any, Any]
 
@@ -27,10 +29,28 @@ RUN_ROWS = 1 << 18
 """How many relevant rows are worth a pass."""
 
 
+class ScannedPlan(Protocol):
+    """What taking events in needs of a plan."""
+
+    @property
+    def bound(self) -> BoundQuery: ...
+    @property
+    def scanned(self) -> tuple[tuple[Event, tuple[Expression, ...]], ...]:
+        """What is tested of each event: (component, predicates) per bit of a row's mask."""
+
+    @property
+    def all_rows(self) -> bool:
+        """Whether events that no component can bind matter."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the events that are read."""
+
+
 class WorkingMatcher(ABC):
     """The part of a matcher that takes events in; see `kleene.engine.matcher.Matcher`."""
 
-    def __init__(self, plan: Plan, bad_rows: str, run_rows: int, block: int) -> None:
+    def __init__(self, plan: ScannedPlan, bad_rows: str, run_rows: int, block: int) -> None:
         self.metrics = Metrics()
         self.bad_rows = BadRows()
         self._run_rows = run_rows

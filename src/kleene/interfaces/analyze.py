@@ -1,7 +1,8 @@
 """Alternatives compared: what each plan of a query is expected to cost on some events, and what it does cost.
 
 The statistics of the events are measured first and every alternative is estimated from them; then each is run, the one that is
-expected to be cheapest first. All give the same matches. One that is expected to take longer than `LONGEST` is not run.
+expected to be cheapest first. All give the same matches, or rows of AGG. One that is expected to take longer than `LONGEST` is
+not run.
 
 Cost: that of all alternatives together, over at most `EVENTS` events.
 """
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kleene.engine.matcher import Matcher, Metrics
     from kleene.plan.choice import Alternative
     from kleene.plan.lazy import LazyPlan
+    from kleene.plan.matched import MatchedPlan
     from kleene.plan.optimizer import Plan
     from kleene.plan.statistics import Statistics
 
@@ -31,6 +33,8 @@ EVENTS = 100_000
 """How many events alternatives are run on, unless more are asked for."""
 LONGEST = 60.0
 """The longest that an alternative may be expected to run, in seconds."""
+AGGREGATED = 10.0
+"""How much longer it takes to find matches and aggregate them than to find them, which is what is estimated."""
 STACKS = "active instance stacks"
 WARM = 4_000
 """Events that each alternative sees before its time is taken: kernels are compiled by then."""
@@ -55,6 +59,7 @@ class Measurement:
     partial_matches: int | None
     seconds: float
     matches: int
+    """How many there are; rows, of AGG."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ class Analysis:
 
     @property
     def matches(self) -> int:
-        """How many matches there are."""
+        """How many matches there are, or rows of AGG."""
         measured = self.compared[0].measured
         assert measured is not None
         return measured.matches
@@ -102,10 +107,11 @@ class Analysis:
         known = [] if self.statistics is None else statistics_lines(self.plan.bound, self.statistics)
         head = ["", "", "order", "evaluations", "estimated", "partial matches", "estimated", "time", "estimated"]
         rows = table(head, [self._row(item) for item in self.compared])
+        what = "rows" if self.plan.bound.query.aggregates else "matches"
         return [
             *(["ST  statistics of the events"] if known else []),
             *(f"    {line}" for line in known),
-            f"AN  alternatives over {self.events:,} events: {self.matches:,} matches each",
+            f"AN  alternatives over {self.events:,} events: {self.matches:,} {what} each",
             *(f"    {line}" for line in rows),
         ]
 
@@ -172,12 +178,31 @@ def _contenders(query: Query, table: pa.Table, options: Options) -> tuple[Statis
     """The alternatives to a plan, and the statistics that they are estimated from."""
     automaton = [_Contender("automaton", {"mechanism": "nfa"})]
     lazy = _plan_or_none(query, table, options, {"mechanism": "lazy"})
+    if query.logical.aggregates:
+        return _aggregate_contenders(query, table, options, lazy)
     if lazy is None:
         return None, [_Contender(f"automaton ({name})", {"algorithm": name}) for name in ("merging", "basic", "backtrack")]
     statistics = _statistics(lazy, table)
     if _plan_or_none(query, table, options, automaton[0].plan) is None:
         automaton = []
     return statistics, [*_lazy_contenders(lazy, statistics), *automaton]
+
+
+def _aggregate_contenders(
+    query: Query, table: pa.Table, options: Options, matched: MatchedPlan | None
+) -> tuple[Statistics | None, list[_Contender]]:
+    """The alternatives to a plan of AGG: counters, and whatever finds the matches, as far as it can be estimated."""
+    from kleene.plan.lazy import LazyPlan
+
+    window = query.logical.within is not None
+    ways = (("two stacks", "stacks"), ("marking", "marking")) if window else (("no window", "auto"),)
+    counters = [_Contender(f"counters ({name})", {"mechanism": "counters", "window": value}) for name, value in ways]
+    counters = [item for item in counters if _plan_or_none(query, table, options, item.plan) is not None]
+    if matched is None:
+        return None, [*counters, _Contender("matches", {"mechanism": "matches"})]
+    assert isinstance(matched.inner, LazyPlan)
+    statistics = _statistics(matched.inner, table)
+    return statistics, [*counters, *_lazy_contenders(matched.inner, statistics)]
 
 
 def _plan_or_none(query: Query, table: pa.Table, options: Options, choice: Any) -> Any:
@@ -250,28 +275,30 @@ def _estimate(found: Sequence[Alternative], span: float) -> Estimate:
 
 def _compare(query: Query, table: pa.Table, options: Options, contender: _Contender) -> Compared:
     guess = contender.estimated
-    if guess is not None and guess.seconds > LONGEST:
+    longest = LONGEST / AGGREGATED if query.logical.aggregates else LONGEST
+    if guess is not None and guess.seconds > longest:
         return Compared(contender.name, contender.order, contender.plan, guess, None)
     plan = query.plan_for(table.schema, replace(options, plan=contender.plan))
     _run(plan, table.slice(0, WARM), options)
-    matcher, seconds = _run(plan, table, options)
+    matcher, seconds, rows = _run(plan, table, options)
     if seconds < REPEATED:
         seconds = min(seconds, *(_run(plan, table, options)[1] for _ in range(2)))
     chosen = _chosen(plan, matcher)
     evaluations, partial_matches = _counted(plan, matcher.metrics, stacks=chosen == STACKS)
-    measured = Measurement(evaluations, partial_matches, seconds, matcher.metrics.matches)
+    matches = rows if query.logical.aggregates else matcher.metrics.matches
+    measured = Measurement(evaluations, partial_matches, seconds, matches)
     return Compared(contender.name, contender.order or chosen, contender.plan, guess, measured)
 
 
-def _run(plan: Plan, table: pa.Table, options: Options) -> tuple[Matcher, float]:
-    """The matcher after a run over the events, and the seconds it took."""
+def _run(plan: Plan, table: pa.Table, options: Options) -> tuple[Matcher, float, int]:
+    """The matcher after a run over the events, the seconds it took, and the rows it gave."""
     from kleene.engine.build import build_matcher
     from kleene.runtime.arrow import run_embedded
 
     matcher = build_matcher(plan, table.schema, bad_rows=options.bad_rows)
     begin = perf_counter()
-    run_embedded(matcher, table, plan.bound.schema)
-    return matcher, perf_counter() - begin
+    run = run_embedded(matcher, table, plan.bound.schema)
+    return matcher, perf_counter() - begin, run.matches.num_rows
 
 
 def _chosen(plan: Plan, matcher: Matcher) -> str:
@@ -292,9 +319,15 @@ def _chosen(plan: Plan, matcher: Matcher) -> str:
 
 
 def _counted(plan: Plan, work: Metrics, *, stacks: bool) -> tuple[int | None, int | None]:
-    """Evaluations and partial matches. Stacks and automata count visits, and stacks make no partial matches."""
+    """Evaluations and partial matches. Stacks and automata count visits, stacks make no partial matches, counters neither."""
+    from kleene.plan.aggregate import CounterPlan
+    from kleene.plan.matched import MatchedPlan
     from kleene.plan.sequence import SequencePlan
 
+    if isinstance(plan, CounterPlan):
+        return None, None
+    if isinstance(plan, MatchedPlan):
+        return _counted(plan.inner, work, stacks=not work.evaluations)
     if stacks or isinstance(plan, SequencePlan):
         return work.visits, None
     return work.evaluations or work.visits, work.instances

@@ -6,6 +6,8 @@ to nothing else: every query's matches are what they would be alone over its eve
 
 Queries run one by one, those that make events before those that read them, so the events are held as one table; on Spark
 everything stays lazy. Cost: that of each query alone. (One pass over a stream comes with the shared plan, behind the same API.)
+Aggregates that counters answer are the exception: those with the same window and partitions are counted in one pass, what they
+have in common once.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from kleene.plan.aggregate import CounterPlan
     from kleene.plan.optimizer import Plan
+    from kleene.runtime.arrow import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +90,22 @@ class Workload:
         base = arrow_schema_of(source)
         made: dict[str, _Composite] = {}
         runs: dict[str, Any] = {}
+        counted: dict[tuple[str, ...], dict[str, CounterPlan]] = {}
         for name in self.order:
             with self._naming(name):
-                item, read = self.queries[name], [made[other] for other in self.producers(name)]
-                run = item.run_for(_with_composites(source, base, read), _own_options(item, given, read))
+                item, producers = self.queries[name], self.producers(name)
+                read = [made[other] for other in producers]
+                own = _own_options(item, given, read)
+                plan = None if is_spark_frame(source) else _shared_plan(item, _common_schema(base, read), own)
+                if plan is not None:
+                    counted.setdefault(producers, {})[name] = plan
+                    continue
+                run = item.run_for(_with_composites(source, base, read), own)
                 if item.logical.into is not None:
                     made[name] = _composite(item, base, arrow_schema_of(run.matches), given, run.matches)
                 runs[name] = run
+        for producers, plans in counted.items():
+            runs.update(_run_counters(plans, _with_composites(source, base, [made[name] for name in producers]), given))
         return {name: runs[name] for name in self.queries}
 
     def explain(self, events: Any, **options: Any) -> dict[str, Plan]:
@@ -103,15 +116,23 @@ class Workload:
         base = arrow_schema_of(events)
         made: dict[str, _Composite] = {}
         plans: dict[str, Plan] = {}
+        counted: dict[tuple[str, ...], dict[str, CounterPlan]] = {}
         for name in self.order:
             with self._naming(name):
-                item, read = self.queries[name], [made[other] for other in self.producers(name)]
+                item, producers = self.queries[name], self.producers(name)
+                read = [made[other] for other in producers]
                 schema = _common_schema(base, read)
-                plans[name] = item.plan_for(schema, _own_options(item, given, read))
+                own = _own_options(item, given, read)
+                plan = None if is_spark_frame(events) else _shared_plan(item, schema, own)
+                if plan is not None:
+                    counted.setdefault(producers, {})[name] = plan
+                plans[name] = plan or item.plan_for(schema, own)
                 if item.logical.into is not None:
                     from kleene.engine.build import build_matcher
 
                     made[name] = _composite(item, base, build_matcher(plans[name], schema).output_schema, given)
+        for own_plans in counted.values():
+            plans.update(_beside(own_plans))
         return {name: plans[name] for name in self.queries}
 
     def _naming(self, name: str) -> AbstractContextManager[None]:
@@ -216,6 +237,40 @@ def _naming(name: str) -> Iterator[None]:
             for item in error.problems
         ]
         raise type(error)(problems, error.text).with_traceback(error.__traceback__) from error.__cause__
+
+
+# --- aggregates that are counted together -----------------------------------------------------------------------------
+
+
+def _shared_plan(item: Query, events: pa.Schema, options: Options) -> CounterPlan | None:
+    """The plan of a query whose aggregates may be counted together with those of others; None of any other query."""
+    if not item.logical.aggregates:
+        return None
+    from kleene.plan.aggregate import CounterPlan
+
+    plan = item.plan_for(events, options)
+    return plan if isinstance(plan, CounterPlan) and plan.options.sharing != "none" else None
+
+
+def _beside(plans: Mapping[str, CounterPlan]) -> Iterator[tuple[str, CounterPlan]]:
+    """Plans that know which others they are counted with."""
+    from kleene.plan.shared_counters import together
+
+    for shared in together(tuple(plans.values())):
+        names = [plan.bound.query.name for plan in shared.plans]
+        for name, plan in zip(names, shared.plans, strict=True):
+            yield name, replace(plan, beside=tuple(other for other in names if other != name))
+
+
+def _run_counters(plans: Mapping[str, CounterPlan], events: pa.Table, options: Options) -> Iterator[tuple[str, Run]]:
+    """Runs of counter plans by name, those together that can be."""
+    from kleene.plan.shared_counters import together
+    from kleene.runtime.arrow import in_stream_order, run_counters
+
+    ordered = in_stream_order(events, next(iter(plans.values())).bound.schema)
+    for shared in together(tuple(plans.values())):
+        for plan, run in zip(shared.plans, run_counters(shared, ordered, options.bad_rows), strict=True):
+            yield plan.bound.query.name, run
 
 
 # --- composite events -------------------------------------------------------------------------------------------------

@@ -254,7 +254,8 @@ class _Binder:
 
     def _equivalences(self, partition_by: tuple[str, ...], where: list[Expression]) -> tuple[Equivalence, ...]:
         found: dict[str, Equivalence] = {}
-        tests = [Equivalence(name) for name in partition_by]
+        # What is grouped by divides the stream: every event of a match has the value of its group (A-Seq section 3.4).
+        tests = [Equivalence(name) for name in dict.fromkeys((*partition_by, *self._grouped()))]
         tests += [conjunct for conjunct in where if isinstance(conjunct, Equivalence)]
         for test in tests:
             self._check_equivalence(test)
@@ -265,6 +266,11 @@ class _Binder:
                 self._report(f"[{test.name}] is fixed to two different values", test.span)
             found[test.name] = test
         return tuple(found.values())
+
+    def _grouped(self) -> tuple[str, ...]:
+        """The GROUP BY attributes, those apart that are reported elsewhere."""
+        columns = self.schema.columns
+        return tuple(name for name in self.query.group_by if name in columns and columns[name] is not Kind.OTHER)
 
     def _check_equivalence(self, test: Equivalence) -> None:
         known = frozenset().union(*(self._attributes_of(event) for event in self.components.values()))

@@ -8,10 +8,13 @@ from kleene.pattern.operators import Event
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Expression
 from kleene.pattern.text import expression_text, query_text
+from kleene.plan.aggregate import CounterPlan
 from kleene.plan.automaton import Automaton
 from kleene.plan.estimates import choice_lines, statistics_lines
+from kleene.plan.explain_aggregate import aggregation_lines, counter_distribution, counter_lines
 from kleene.plan.lazy import LazyBranch, LazyCondition, LazyPlan
 from kleene.plan.lazy_states import end_text, one_of, scope_of, start_text, tree_size, unordered_alike
+from kleene.plan.matched import MatchedPlan
 from kleene.plan.nfa import BranchPlan, NfaPlan
 from kleene.plan.sequence import Negation, NegativeComponent, SequencePlan
 from kleene.plan.states import StateGraph, length_text, state_graph
@@ -30,7 +33,7 @@ SELECTIVE = {
 }
 """What a tree takes next: a component ..."""
 
-AnyPlan = SequencePlan | NfaPlan | LazyPlan
+AnyPlan = SequencePlan | NfaPlan | LazyPlan | CounterPlan | MatchedPlan
 
 Operator = tuple[str, list[str]]
 """A heading and what it decides."""
@@ -49,6 +52,10 @@ def operators(plan: AnyPlan) -> list[Operator]:
     """The operators from the top down."""
     if isinstance(plan, SequencePlan):
         return _sequence_operators(plan)
+    if isinstance(plan, CounterPlan):
+        return _counter_operators(plan)
+    if isinstance(plan, MatchedPlan):
+        return _matched_operators(plan)
     return _lazy_operators(plan) if isinstance(plan, LazyPlan) else _nfa_operators(plan)
 
 
@@ -201,6 +208,28 @@ def _rows(plan: NfaPlan | LazyPlan) -> list[str]:
     return lines
 
 
+# --- counter plans ----------------------------------------------------------------------------------------------------
+
+
+def _counter_operators(plan: CounterPlan) -> list[Operator]:
+    return [
+        ("AG  aggregation (no match is built)", aggregation_lines(plan)),
+        ("PC  prefix counters", counter_lines(plan)),
+        ("SS  scan", _scan_lines(plan)),
+        ("EV  events", [_columns(plan), "rows: relevant ones only", _distribution(plan)]),
+    ]
+
+
+def _matched_operators(plan: MatchedPlan) -> list[Operator]:
+    """The operators that find matches, with the aggregation on top in place of a transformation."""
+    rows = [] if isinstance(plan.inner, SequencePlan) else _rows(plan.inner)
+    return [
+        ("AG  aggregation of matches", aggregation_lines(plan)),
+        *operators(plan.inner)[1:-1],
+        ("EV  events", [_columns(plan), *rows, _distribution(plan)]),
+    ]
+
+
 # --- lazy plans -------------------------------------------------------------------------------------------------------
 
 
@@ -212,7 +241,7 @@ def _lazy_operators(plan: LazyPlan) -> list[Operator]:
         for number, branch in enumerate(plan.branches, 1):
             found.append((f"CH  choice{_of_branch(plan, number)}", choice_lines(plan, branch, plan.statistics)))
         found.append(("ST  statistics", statistics_lines(plan.bound, plan.statistics)))
-    found.append(("SS  scan", _lazy_scan(plan)))
+    found.append(("SS  scan", _scan_lines(plan)))
     found.append(("EV  events", [_columns(plan), *_rows(plan), _distribution(plan)]))
     return found
 
@@ -278,7 +307,7 @@ def _choosing(plan: LazyPlan, branch: LazyBranch) -> list[str]:
     return [f"order: {chosen} (planner: {options.planner})"]
 
 
-def _lazy_scan(plan: LazyPlan) -> list[str]:
+def _scan_lines(plan: LazyPlan | CounterPlan) -> list[str]:
     lines = []
     for event, predicates in plan.scanned:
         shown = f"!({_event(event)})" if event.negated else _event(event) + ("[]" if event.is_kleene else "")
@@ -345,6 +374,10 @@ def _columns(plan: AnyPlan) -> str:
 def _distribution(plan: AnyPlan) -> str:
     if plan.keys:
         return f"distribution: by {_names(plan.keys)}"
+    if isinstance(plan, CounterPlan):
+        return counter_distribution(plan)
+    if isinstance(plan, MatchedPlan):
+        return "distribution: none: the matches of all partitions are aggregated together, one task sees all events"
     if plan.bound.query.strategy is Strategy.STRICT_CONTIGUITY:
         return "distribution: none: strict contiguity looks at every event of the stream, one task sees all events"
     return "distribution: none: no equivalence test divides the stream, one task sees all events"

@@ -20,7 +20,7 @@ from kleene.plan.compilable import run_compilable
 from kleene.plan.keys import Partitioned, equality_of, equated_attributes, key_attributes, positive_components
 from kleene.plan.limits import Limits
 from kleene.plan.options import NfaOptions
-from kleene.plan.sequence import Negation, Transformation, negative_component, plan_columns, refuse_unsupported
+from kleene.plan.sequence import Negation, Transformation, negative_component, plan_columns
 
 MOST_BITS = 62
 """How many tests of single events fit into a row's mask."""
@@ -127,7 +127,6 @@ def require_supported(bound: BoundQuery, output: str) -> None:
         if condition:
             missing.append(Problem(what, span))
 
-    refuse_unsupported(bound, missing)
     ends = any(not item.after or not item.before for branch in bound.branches for item in branch.negatives)
     note(bound.count_window is not None and ends, "not supported yet: a negated start or end under a window in events")
     note(output == "compressed" and bool(query.returns), "compressed output keeps the events of the matches: leave RETURN out")

@@ -2,6 +2,8 @@
 
 Under skip_till_any_match events may be bound in any order: a lazy plan finds the best one while it runs, and for plain
 sequences may also choose active instance stacks. Kleene closure in sequence and the other strategies are answered by automata.
+AGG is answered by counters, without building a match, wherever that is possible; else by one of these mechanisms and an
+aggregation of its matches.
 """
 
 from __future__ import annotations
@@ -13,16 +15,21 @@ from kleene.common.errors import PlanningError, Problem
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import variables
+from kleene.plan.aggregate import CounterPlan, obstacles, plan_counters
 from kleene.plan.compilable import run_compilable
 from kleene.plan.keys import positive_components
 from kleene.plan.lazy import LazyPlan, plan_lazy
 from kleene.plan.limits import Limits, limits_of
+from kleene.plan.matched import MatchedPlan, plan_matched
 from kleene.plan.nfa import NfaPlan, plan_nfa
-from kleene.plan.options import LazyOptions, NfaOptions, PlanOptions, plan_options
+from kleene.plan.options import AggregateOptions, LazyOptions, NfaOptions, PlanOptions, SequenceOptions, plan_options
 from kleene.plan.sequence import SequencePlan, plan_sequence
 from kleene.plan.statistics import Statistics
 
-Plan = SequencePlan | NfaPlan | LazyPlan
+MatchPlan = SequencePlan | NfaPlan | LazyPlan
+"""Plans that find matches."""
+
+Plan = MatchPlan | CounterPlan | MatchedPlan
 
 
 def make_plan(
@@ -35,7 +42,51 @@ def make_plan(
     statistics: Statistics | Mapping[str, Any] | None = None,
 ) -> Plan:
     """The plan of a query; `plan` forces choices (see `kleene.plan.options`), `statistics` is what is known of the events."""
-    options, bounds = plan_options(plan), limits_of(limits)
+    options = plan_options(plan)
+    if bound.query.aggregates:
+        return _aggregate_plan(bound, options, ties=ties, output=output, limits=limits, statistics=statistics)
+    if isinstance(options, AggregateOptions):
+        message = "the plan is one for aggregates, and the query has no AGG"
+        raise PlanningError(Problem(message, hint="leave the plan open, or add for example AGG COUNT"))
+    return _match_plan(bound, options, ties=ties, output=output, limits=limits, statistics=statistics)
+
+
+def _aggregate_plan(bound: BoundQuery, options: PlanOptions | None, *, output: str, limits: Any, **further: Any) -> Plan:
+    """Counters where they answer the query; else, or where a mechanism that finds matches is asked for, its matches."""
+    if output != "verbose":
+        message = f"AGG has a row for each trigger, which cannot be given as {output} output"
+        raise PlanningError(Problem(message, hint="leave output out"))
+    reasons = obstacles(bound)
+    chosen = options if isinstance(options, AggregateOptions) else AggregateOptions("auto" if options is None else "matches")
+    if chosen.mechanism == "counters" and reasons:
+        problems = [Problem(f"the aggregate cannot be pushed down: {reason}", hint=_UNPUSHED) for reason in reasons]
+        raise PlanningError(problems, bound.query.text)
+    if chosen.mechanism != "matches" and not reasons:
+        if limits is not None:
+            message = "limits are on the runs of automata, and counters have none"
+            raise PlanningError(Problem(message, hint="leave limits out: counters keep a window of events, no more"))
+        return plan_counters(bound, chosen)
+    asked = None if isinstance(options, AggregateOptions) else options
+    return plan_matched(
+        bound,
+        lambda plain: _match_plan(plain, asked, output="verbose", limits=limits, **further),
+        reasons or ("the plan asks for matches",),
+    )
+
+
+_UNPUSHED = "leave the plan open: its matches are then built and aggregated"
+
+
+def _match_plan(
+    bound: BoundQuery,
+    options: PlanOptions | None,
+    *,
+    ties: str,
+    output: str,
+    limits: Limits | Mapping[str, Any] | None,
+    statistics: Statistics | Mapping[str, Any] | None,
+) -> MatchPlan:
+    bounds = limits_of(limits)
     if options is None:
         options = LazyOptions() if output == "verbose" and _best_lazily(bound, limits) else NfaOptions()
     if isinstance(options, NfaOptions):
@@ -48,6 +99,7 @@ def make_plan(
             message = "limits are on the runs of automata, and a lazy plan has none"
             raise PlanningError(Problem(message, hint="leave limits out, or choose plan={'mechanism': 'nfa'} (not for AND)"))
         return plan_lazy(bound, options, ties=ties, statistics=statistics)
+    assert isinstance(options, SequenceOptions)
     return plan_sequence(bound, options)
 
 

@@ -116,12 +116,41 @@ LAZY_CHOICES: dict[str, tuple[Any, ...]] = {
     "adaptive": (True, False),
 }
 
+
+@dataclass(frozen=True, slots=True)
+class AggregateOptions:
+    """How AGG is answered; the default is by counters wherever no match has to be built.
+
+    >>> AggregateOptions().window
+    'auto'
+    """
+
+    mechanism: str = "auto"
+    """`auto`; `counters` (A-Seq section 3) or `matches` (build every match, then aggregate)."""
+    window: str = "auto"
+    """How counters let go of what leaves the window: `marking` (a set of counters for each live start event, A-Seq section 3.2)
+    or `stacks` (counts of segments on two stacks: the cost of an event does not grow with the number of live start events).
+    """
+    sharing: str = "auto"
+    """What the queries of a workload have in common that is counted once: `none`, `prefix` (A-Seq section 4.1), `chop` (common
+    segments anywhere, section 4.2) or what costs least.
+    """
+
+
+AGGREGATE_CHOICES: dict[str, tuple[Any, ...]] = {
+    "window": ("auto", "marking", "stacks"),
+    "sharing": ("auto", "none", "prefix", "chop"),
+}
+
+AGGREGATIONS = ("aggregate", "counters", "matches")
+"""The mechanisms of AGG; `aggregate` leaves the choice open."""
+
 EVALUATIONS = ("lazy", "eager", "chain", "tree")
 """The mechanisms that lazy plans have; `lazy` leaves the choice open."""
 
-MECHANISMS = ("sequence", "nfa", *EVALUATIONS)
+MECHANISMS = ("sequence", "nfa", *EVALUATIONS, *AGGREGATIONS)
 
-PlanOptions = SequenceOptions | NfaOptions | LazyOptions
+PlanOptions = SequenceOptions | NfaOptions | LazyOptions | AggregateOptions
 
 
 def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOptions | None:
@@ -136,7 +165,7 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
     >>> plan_options({"mechanism": "chain", "order": ["c", "a", "b"]}).order
     ('c', 'a', 'b')
     """
-    if choice is None or isinstance(choice, SequenceOptions | NfaOptions | LazyOptions):
+    if choice is None or isinstance(choice, PlanOptions):
         return choice
     given: dict[str, Any] = {"preset": choice} if isinstance(choice, str) else dict(choice)
     if given == {"preset": "optimized"} or not given:
@@ -151,7 +180,7 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
         problems.append(Problem(f"unknown plan '{preset}'", hint=nearest(str(preset), PRESETS)))
     for name, value in given.items():
         if name not in choices:
-            known = name in CHOICES or name in NFA_CHOICES or name in LAZY_CHOICES
+            known = any(name in other for other in (CHOICES, NFA_CHOICES, LAZY_CHOICES, AGGREGATE_CHOICES))
             hint = f"it belongs to another mechanism than '{mechanism}'" if known else nearest(name, choices)
             problems.append(Problem(f"unknown plan option '{name}'", hint=hint))
         elif name == "order":
@@ -165,6 +194,8 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
         return NfaOptions(**given)
     if mechanism == "sequence":
         return SequenceOptions(**{**PRESETS[preset], **given})
+    if mechanism in AGGREGATIONS:
+        return AggregateOptions("auto" if mechanism == "aggregate" else mechanism, **given)
     if given.get("order") is not None:
         given["order"] = tuple(given["order"])
         mechanism = "chain"
@@ -175,12 +206,16 @@ def _mechanism_of(given: Mapping[str, Any]) -> str:
     """The mechanism that the choices belong to."""
     if given.keys() & NFA_CHOICES.keys():
         return "nfa"
+    if given.keys() & AGGREGATE_CHOICES.keys():
+        return "aggregate"
     return "lazy" if given.keys() & LAZY_CHOICES.keys() else "sequence"
 
 
 def _choices_of(mechanism: str) -> Mapping[str, tuple[Any, ...]]:
     if mechanism == "nfa":
         return NFA_CHOICES
+    if mechanism in AGGREGATIONS:
+        return AGGREGATE_CHOICES
     return LAZY_CHOICES if mechanism in EVALUATIONS else CHOICES
 
 

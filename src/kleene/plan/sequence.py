@@ -223,14 +223,7 @@ def is_plain_sequence(bound: BoundQuery) -> bool:
         and query.strategy is Strategy.SKIP_TILL_ANY_MATCH
         and query.output is Output.ALL
         and bound.count_window is None
-        and not query.aggregates
     )
-
-
-def refuse_unsupported(bound: BoundQuery, missing: list[Problem]) -> None:
-    """Notes what no mechanism evaluates yet."""
-    if bound.query.aggregates:
-        missing.append(Problem("not supported yet: aggregation over matches (AGG)"))
 
 
 def _supported(bound: BoundQuery) -> Branch:
@@ -252,7 +245,6 @@ def _supported(bound: BoundQuery) -> Branch:
     note(any(not branch.is_sequence for branch in bound.branches), "AND", query.pattern.span)
     note(bound.count_window is not None, "windows in events (WITHIN n EVENTS)")
     note(query.output is not Output.ALL, f"the output format {query.output.value}")
-    refuse_unsupported(bound, missing)
     if missing:
         raise PlanningError(missing, query.text)
     return bound.branches[0]

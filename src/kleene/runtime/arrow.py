@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 
 from kleene.common.errors import DataError, Problem
 from kleene.common.schema import EventSchema
+from kleene.engine.counters import SharedCounterMatcher
 from kleene.engine.matcher import Matcher, Metrics
+from kleene.plan.shared_counters import SharedCounters, alone
 
 SLICE = 1 << 22
 """Rows handed to the engine at a time."""
@@ -125,7 +127,7 @@ def batches_of(events: pa.Table | pa.RecordBatchReader, rows: int = SLICE) -> It
             yield batch.slice(begin, rows)
 
 
-def match_batches(matcher: Matcher, events: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def match_batches(matcher: Any, events: Iterator[pa.RecordBatch]) -> Iterator[Any]:
     """Matches as they become certain."""
     for batch in events:
         yield from matcher.feed(batch)
@@ -136,9 +138,28 @@ def run_embedded(matcher: Matcher, events: pa.Table | pa.RecordBatchReader, sche
     """Matches all events."""
     ordered = in_stream_order(events, schema) if isinstance(events, pa.Table) else events
     found = list(match_batches(matcher, batches_of(ordered)))
-    matches = pa.Table.from_batches(found, matcher.output_schema)
+    return _finished(matcher, pa.Table.from_batches(found, matcher.output_schema), events.schema)
+
+
+def run_counters(shared: SharedCounters, events: pa.Table, bad_rows: str) -> list[Run]:
+    """Counts the queries of some plans together over a table in stream order: a run for each.
+
+    Where there are bad rows, which are those of a query's own events, every query is counted by itself.
+    """
+    matcher = SharedCounterMatcher(shared, events.schema, bad_rows=bad_rows)
+    found: list[list[pa.RecordBatch]] = [[] for _ in shared.plans]
+    for number, rows in match_batches(matcher, batches_of(events)):
+        found[number].append(rows)
+    if matcher.metrics.bad and len(shared.plans) > 1:
+        return [run for plan in shared.plans for run in run_counters(alone(plan), events, bad_rows)]
+    tables = [pa.Table.from_batches(batches, schema) for batches, schema in zip(found, matcher.output_schemas, strict=True)]
+    return [_finished(matcher, table, events.schema) for table in tables]
+
+
+def _finished(matcher: Any, matches: pa.Table, events: pa.Schema) -> Run:
+    """A run with what was set aside, and warnings of what is not all there."""
     aside = matcher.bad_rows.batches
-    bad_schema = aside[0].schema if aside else events.schema.append(pa.field("reason", pa.string()))
+    bad_schema = aside[0].schema if aside else events.append(pa.field("reason", pa.string()))
     if aside:
         _warn(f"{matcher.metrics.bad:,} bad rows were set aside (see Run.bad_rows)")
     dropped = dropped_at_limits(matcher.metrics)

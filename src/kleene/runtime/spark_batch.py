@@ -3,7 +3,8 @@
 The plan is made once, on the driver. Before the shuffle the DataFrame keeps only rows that some component can bind (type
 tests and simple predicates, which Catalyst takes down to the scan) and columns that the plan reads. Then: shuffle by key,
 sort by stream order within each partition, and one `mapInArrow` in which the engine keeps the state of all keys. A query
-without a key runs in one task. Nothing of the session is changed.
+without a key runs in one task, unless it is an aggregate that is counted without matches (`kleene.runtime.spark_slices`).
+Nothing of the session is changed.
 
 A pushed predicate only ever removes rows that the engine would ignore: the engine decides again, so what Spark and Arrow might
 see differently (NaN, collations, time zones) is not pushed.
@@ -35,6 +36,7 @@ from pyspark.sql.types import (
     LongType,
     ShortType,
     StringType,
+    StructType,
     TimestampType,
 )
 
@@ -43,8 +45,10 @@ from kleene.common.schema import EventSchema
 from kleene.engine.build import build_matcher
 from kleene.pattern import predicates as p
 from kleene.pattern.registered import Function
+from kleene.plan.aggregate import CounterPlan
 from kleene.plan.keys import key_attributes
 from kleene.plan.lazy import LazyPlan
+from kleene.plan.matched import MatchedPlan
 from kleene.plan.nfa import NfaPlan
 from kleene.plan.optimizer import Plan
 from kleene.runtime.arrow import dropped_at_limits, match_batches
@@ -82,7 +86,6 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
         raise PlanningError("not supported yet: streaming DataFrames")
     for function in plan.bound.query.functions:
         pickled(function)  # raises here what Spark would report as an error of its own
-    schema = plan.bound.schema
     events = frame.select(*(_quoted(name) for name in plan.columns))
     condition = relevant_rows(plan, events)
     if condition is not None:
@@ -90,21 +93,39 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
     types = type_codes(plan, frame)
     if types is not None:
         events = _with_type_codes(plan, events, types)
-    arrival = (ARRIVAL,) if isinstance(plan, NfaPlan | LazyPlan) and plan.total_order and plan.ties == "arrival" else ()
+    # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
+    matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
+    output = from_arrow_schema(build_matcher(plan, arrow_schema(frame)).output_schema)
+    matches = _counted(plan, events, types, matcher_policy, output)
+    if matches is None:
+        matches = _matched(plan, events, types, matcher_policy, output)
+    return SparkRun(matches, bad_events(plan, frame))
+
+
+def _counted(
+    plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType
+) -> DataFrame | None:
+    """The rows of an aggregate that no key divides, counted by several tasks; None for other plans, and few events."""
+    from kleene.runtime.spark_slices import counted_rows
+
+    return counted_rows(plan, events, _restored(plan, types), bad_rows, output) if isinstance(plan, CounterPlan) else None
+
+
+def _matched(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> DataFrame:
+    """The matches of relevant events, distributed by key."""
+    schema = plan.bound.schema
+    numbered = isinstance(plan, NfaPlan | LazyPlan | MatchedPlan) and plan.total_order and plan.ties == "arrival"
+    arrival = (ARRIVAL,) if numbered else ()
     if arrival:
         events = events.withColumn(ARRIVAL, monotonically_increasing_id())
     events = events.repartition(*(events[_quoted(name)] for name in plan.keys)) if plan.keys else events.repartition(1)
     events = events.sortWithinPartitions(*(_quoted(name) for name in (schema.time, *schema.order_by, *arrival)))
     events = events.drop(*arrival)
-    # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
-    matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
-    output = build_matcher(plan, arrow_schema(frame)).output_schema
     if any(mark in name for name in plan.columns for mark in ".`"):
         # mapInArrow looks its columns up by unquoted name; the engine gets their own names back.
         events = events.toDF(*(f"c{number}" for number in range(len(plan.columns))))
-    with worker_interpreter(frame):
-        matches = events.mapInArrow(_match_partition(plan, matcher_policy, types), from_arrow_schema(output))
-    return SparkRun(matches, bad_events(plan, frame))
+    with worker_interpreter(events):
+        return events.mapInArrow(_match_partition(plan, bad_rows, types), output)
 
 
 def type_codes(plan: Plan, frame: DataFrame) -> tuple[str, ...] | None:
@@ -135,16 +156,22 @@ def _with_type_codes(plan: Plan, events: DataFrame, types: tuple[str, ...]) -> D
     return events.select(*(code.cast("short").alias(name) if item == name else events[_quoted(item)] for item in plan.columns))
 
 
-def _match_partition(
-    plan: Plan, bad_rows: str, types: tuple[str, ...] | None
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _restored(plan: Plan, types: tuple[str, ...] | None) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     def restored(batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the events' own column names and types."""
-        arrays = list(batch.columns)
+        arrays = batch.columns[: len(plan.columns)]
         if types is not None:
             place = plan.columns.index(str(plan.bound.schema.type))
             arrays[place] = pa.DictionaryArray.from_arrays(arrays[place], pa.array(types, pa.string()))
         return pa.RecordBatch.from_arrays(arrays, list(plan.columns))
+
+    return restored
+
+
+def _match_partition(
+    plan: Plan, bad_rows: str, types: tuple[str, ...] | None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    restored = _restored(plan, types)
 
     def match(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first = next(batches, None)

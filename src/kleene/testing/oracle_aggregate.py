@@ -24,7 +24,17 @@ from dataclasses import dataclass
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import MatchAggregate
-from kleene.pattern.predicates import Attribute, Element, Expression, Literal, Name, transform, walk
+from kleene.pattern.predicates import (
+    Aggregate,
+    Attribute,
+    Element,
+    Expression,
+    Length,
+    Literal,
+    Name,
+    transform,
+    walk,
+)
 from kleene.testing.evaluate import Condition, Frame, attribute, truth
 from kleene.testing.functions import Value, call, plain
 from kleene.testing.oracle_branch import Match, extremes
@@ -67,9 +77,8 @@ def aggregate_rows(
         row = AggregateRow(group, events[trigger][bound.schema.time], _values(stream, [item.match for item in counted]))
         rows.append(((stream.instants[trigger], 1, stream.order[trigger]), row))
     if bound.query.emit_on_change and bound.window is not None:
-        everything = _live(stream, matches_of(events))
         taken = {(stream.instants[trigger], _group(stream, stream.keys[trigger])) for trigger in found}
-        rows.extend(_expiries(stream, everything, taken))
+        rows.extend(_expiries(stream, matches_of, taken))
     rows.sort(key=lambda item: item[0])
     return [row for _, row in rows if _having(stream, row)]
 
@@ -77,16 +86,20 @@ def aggregate_rows(
 def _live_by_trigger(stream: Stream, matches_of: MatchesOf) -> dict[int, list[Live]]:
     """For every trigger the matches to choose from: all, or those of the stream up to it when negation looks ahead."""
     triggers = [p for p in stream.sorted_positions if _is_trigger(stream, p)]
-    looks_ahead = any(not negative.before for branch in stream.bound.branches for negative in branch.negatives)
-    if not looks_ahead:
+    if not _looks_ahead(stream):
         everything = _live(stream, matches_of(stream.events))
         return dict.fromkeys(triggers, everything)
-    return {p: _live(stream, _matches_until(stream, p, matches_of)) for p in triggers}
+    return {p: _live(stream, _matches_until(stream, stream.order[p], matches_of)) for p in triggers}
 
 
-def _matches_until(stream: Stream, trigger: int, matches_of: MatchesOf) -> list[Match]:
-    """The matches of the events up to a trigger, at their positions in the whole list."""
-    kept = [p for p in range(len(stream.events)) if stream.order[p] <= stream.order[trigger]]
+def _looks_ahead(stream: Stream) -> bool:
+    """Whether negation does."""
+    return any(not negative.before for branch in stream.bound.branches for negative in branch.negatives)
+
+
+def _matches_until(stream: Stream, last: OrderKey, matches_of: MatchesOf) -> list[Match]:
+    """The matches of the events up to a place in the stream order, at their positions in the whole list."""
+    kept = [p for p in range(len(stream.events)) if stream.order[p][: len(last)] <= last]
 
     def original(found: int | tuple[int, ...]) -> int | tuple[int, ...]:
         return tuple(kept[q] for q in found) if isinstance(found, tuple) else kept[found]
@@ -133,32 +146,46 @@ def _passes_alone(stream: Stream, event: Event, p: int) -> bool:
 
 
 def _on_each(item: Condition) -> bool:
+    if any(isinstance(node, Length | Aggregate) for node in walk(item.expression)):
+        return False
     nodes = [node for node in walk(item.expression) if isinstance(node, Attribute)]
     return not item.running and all(node.element in (Element.EACH, Element.SINGLE) for node in nodes) and bool(item.each)
 
 
 def _group(stream: Stream, key: Key) -> Group:
-    values = dict(zip(stream.attributes, key, strict=True))
+    """The group of events with a key; a fixed value is that of every group, also where an event's type lacks the attribute."""
+    merged = merge(stream.start_key, key)
+    assert merged is not None
+    values = dict(zip(stream.attributes, merged, strict=True))
     return tuple(None if values[name] is FREE else values[name] for name in stream.bound.query.group_by)
 
 
 def _expiries(
-    stream: Stream, found: Sequence[Live], taken: set[tuple[int, Group]]
+    stream: Stream, matches_of: MatchesOf, taken: set[tuple[int, Group]]
 ) -> Iterator[tuple[tuple[int, int, OrderKey], AggregateRow]]:
     """A row for each group and instant at which expiry alone changes a value."""
     window = stream.bound.window
     assert window is not None
     instants = stream.instants
-    for group in dict.fromkeys(item.group for item in found):
-        own = [item for item in found if item.group == group]
-        for at in sorted({instants[item.first] + window for item in own}):
+    looks_ahead = _looks_ahead(stream)
+    everything = [] if looks_ahead else _live(stream, matches_of(stream.events))
+    for at in sorted({moment + window for moment in instants}):
+        found = _live(stream, _matches_until(stream, ((1, at),), matches_of)) if looks_ahead else everything
+        expiring = {item.group for item in found if instants[item.first] + window == at}
+        for group in sorted(expiring, key=str):
             if (at, group) in taken:
                 continue
+            own = [item for item in found if item.group == group]
             before = [item.match for item in own if instants[item.last] < at and instants[item.first] + window >= at]
             after = [item.match for item in own if instants[item.last] <= at and instants[item.first] + window > at]
             values = _values(stream, after)
-            if values != _values(stream, before):
+            if _differ(values, _values(stream, before)):
                 yield (at, 0, ()), AggregateRow(group, _time_value(stream, found, at), values)
+
+
+def _differ(left: Mapping[str, Value], right: Mapping[str, Value]) -> bool:
+    """Whether some value differs; NaN equals NaN."""
+    return any(left[name] != right[name] and not (left[name] != left[name] and right[name] != right[name]) for name in left)
 
 
 def _time_value(stream: Stream, found: Sequence[Live], at: int) -> Value:

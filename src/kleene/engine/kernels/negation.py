@@ -99,6 +99,53 @@ def probe(
 
 
 @kernel
+def first_inside(
+    first: Array,
+    last: Array,
+    after: Array,
+    before: Array,
+    match_keys: Array,
+    window: int,
+    ts: Array,
+    rank: Array,
+    origin: int,
+    width: int,
+    bounds: Array,
+    keys: Array,
+    rows: Array,
+    found: Array,
+) -> None:
+    """Writes the earliest negative row in the interval of each match, as `probe` finds them; leaves the others as they are."""
+    for match in range(first.size):
+        lowest = ts[last[match]] - window
+        highest = ts[first[match]] + window
+        after_row = after[match] if after.size else -1
+        before_row = before[match] if before.size else -1
+        from_ts = ts[after_row] if after_row >= 0 else lowest
+        to_ts = ts[before_row] if before_row >= 0 else highest
+        partition = max(0, (from_ts - origin) // width)
+        final = min(bounds.size - 2, (to_ts - origin) // width)
+        key = match_keys[match] if match_keys.size else 0
+        looking = True
+        while looking and partition <= final:
+            low = bounds[partition]
+            end = bounds[partition + 1]
+            high = end
+            while low < high:
+                middle = (low + high) // 2
+                if keys[middle] < key:
+                    low = middle + 1
+                else:
+                    high = middle
+            while looking and low < end and keys[low] == key:
+                if _inside(rows[low], after_row, before_row, lowest, highest, ts, rank):
+                    found[match] = rows[low]
+                    looking = False
+                low += 1
+            partition += 1
+
+
+@kernel
 def scan(
     first: Array,
     last: Array,

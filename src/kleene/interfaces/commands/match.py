@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kleene.plan.optimizer import Plan
 
 HELP = "find the matches of a query in files of events"
-DESCRIPTION = "Finds the matches of a query in Parquet, CSV or NDJSON files, and shows or writes them."
+DESCRIPTION = "Finds the matches of a query, or aggregates over them, in Parquet, CSV or NDJSON files; shows or writes them."
 FORMATS = ("table", "csv", "ndjson", "parquet", "arrow")
 ROWS_SHOWN = 20
 
@@ -40,6 +40,8 @@ class Found:
     matcher: Matcher | None = None
     """What finds them; None where they have been found already."""
     compressed: bool = False
+    aggregated: bool = False
+    """Whether they are rows of AGG, which are no matches."""
     rows: int = 0
     matches: int = 0
     """A row of compressed output holds many."""
@@ -94,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit",
         metavar="N",
         type=shared.count,
-        help=f"stop after N matches, or rows of compressed ones (a table shows {ROWS_SHOWN} and counts the rest)",
+        help=f"stop after N matches, or rows of AGG or of compressed output (a table shows {ROWS_SHOWN} and counts the rest)",
     )
     out.add_argument(
         "--compressed",
@@ -117,6 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
     to_terminal = arguments.output is None and sys.stdout.isatty()
     with Progress("read", hidden=to_terminal and format != "table") as progress:
         found = engine(arguments, queries, name, paths, progress)
+        found.aggregated = bool(queries[name].logical.aggregates)
         _write(arguments, format, found, progress)
     found.finish()
     if arguments.quarantine:
@@ -267,7 +270,8 @@ def _write_bad_rows(bad_rows: pa.Table | None, path: str) -> None:
 def _summary(found: Found, progress: Progress, *, with_metrics: bool) -> None:
     metrics = found.metrics
     bad_rows = (metrics and metrics.bad) or (0 if found.bad_rows is None else found.bad_rows.num_rows)
-    counts = [_plural(progress.rows, "event", "events"), _plural(found.matches, "match", "matches")]
+    words = ("row", "rows") if found.aggregated else ("match", "matches")
+    counts = [_plural(progress.rows, "event", "events"), _plural(found.matches, *words)]
     if found.compressed:
         counts[-1] += f" in {_plural(found.rows, 'row', 'rows')}"
     counts += [_plural(bad_rows, "bad row", "bad rows")] if bad_rows else []

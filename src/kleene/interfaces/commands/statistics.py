@@ -77,6 +77,8 @@ def _embedded(arguments: argparse.Namespace, query: Query, paths: list[str], pro
     from kleene.plan.options import LazyOptions
 
     roles = shared.roles(arguments)
+    roles["partition_by"] = [*roles["partition_by"], *query.logical.group_by]
+    query = _matching(query)
     schema, _ = events.stream(paths, progress)
     plan = query.plan_for(schema, replace(options_of(roles), plan=LazyOptions()))
     assert isinstance(plan, LazyPlan)
@@ -85,6 +87,12 @@ def _embedded(arguments: argparse.Namespace, query: Query, paths: list[str], pro
     if arguments.unsorted:
         return query.statistics(pa.Table.from_batches(batches, schema), **roles)
     return query.statistics(pa.RecordBatchReader.from_batches(schema, batches), **roles)
+
+
+def _matching(query: Query) -> Query:
+    """The query without what it makes of its matches: statistics do not depend on it, so its columns need not be read."""
+    bare = replace(query.logical, aggregates=(), group_by=(), having=None, emit_on_change=False, returns=(), into=None)
+    return replace(query, logical=bare)
 
 
 def _on_spark(arguments: argparse.Namespace, query: Query, paths: list[str]) -> Statistics:

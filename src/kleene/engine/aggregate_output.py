@@ -1,0 +1,159 @@
+"""Rows of AGG: `query`, the GROUP BY columns, `at`, and one column per aggregate, filtered by HAVING (semantics, section 7).
+
+Both mechanisms write through this, so types and rounding are the same whichever one a plan chooses:
+- COUNT is a 64-bit integer; SUM has the widest type of its attribute's kind (int64, float64, a duration in microseconds or
+  nanoseconds); AVG is a float, of durations a duration rounded to the nearest unit; MIN and MAX have the type of their
+  attribute.
+- A dictionary-encoded column is written as its values.
+- `at` has the type of the time column. Under EMIT ON CHANGE it must hold the instants of expiries too: where the type is too
+  coarse for the window (a date and two hours) or too narrow (32 bits), it is a timestamp in microseconds or a 64-bit integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kleene.engine.vectorized import Column, Evaluator, literal_scalar
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.policies import MatchAggregate
+from kleene.pattern.predicates import Aggregate, Attribute, Expression, Literal, Name, transform
+
+Array = np.ndarray[Any, Any]
+
+MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1, "day": 86_400_000_000}
+"""The length of the units of time columns whose instants are in microseconds."""
+
+
+class AggregateWriter:
+    """Writes the rows of one AGG query."""
+
+    def __init__(self, bound: BoundQuery, events: pa.Schema) -> None:
+        self._bound = bound
+        query = bound.query
+        self._having = None if query.having is None else transform(query.having, _as_column)
+        self.schema = pa.schema(
+            [
+                pa.field("query", pa.string(), nullable=False),
+                *(pa.field(name, value_type(events.field(name).type)) for name in query.group_by),
+                pa.field("at", at_type(bound, events), nullable=False),
+                *(pa.field(item.alias, aggregate_type(item, events)) for item in query.aggregates),
+            ]
+        )
+
+    def write(self, groups: Mapping[str, pa.Array], at: pa.Array, values: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        """The rows for which HAVING holds: the columns of `grouped` by name, instants, aggregates by alias."""
+        query = self._bound.query
+        fixed = {name: pa.repeat(literal_scalar(value), len(at)) for name, value in fixed_values(self._bound).items()}
+        columns = [
+            pa.repeat(pa.scalar(query.name), len(at)),
+            *(fixed[name] if name in fixed else groups[name] for name in query.group_by),
+            at,
+            *(values[item.alias] for item in query.aggregates),
+        ]
+        plain = [_of_type(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
+        rows = pa.RecordBatch.from_arrays(plain, schema=self.schema)
+        return rows if self._having is None else rows.filter(pa.array(self._held(rows)))
+
+    def _held(self, rows: pa.RecordBatch) -> Array:
+        places = {name: place for place, name in enumerate(self._bound.query.group_by, 1)}
+        first = len(places) + 2
+        places |= {item.alias: place for place, item in enumerate(self._bound.query.aggregates, first)}
+        evaluator = _RowEvaluator(self._bound, lambda _, name: rows.column(places[name]), rows.num_rows)
+        assert self._having is not None
+        return evaluator.holds(self._having)
+
+
+class _RowEvaluator(Evaluator):
+    """Evaluates HAVING: its names are columns of the rows, of no component."""
+
+    def lacking(self, reference: Attribute | Aggregate) -> Column | None:  # noqa: ARG002 - no column is lacking
+        return None
+
+
+def fixed_values(bound: BoundQuery) -> dict[str, Any]:
+    """The values of equivalence tests that fix one, `[attr = value]`."""
+    return {test.name: test.value.value for test in bound.equivalences if isinstance(test.value, Literal)}
+
+
+def grouped(bound: BoundQuery) -> tuple[str, ...]:
+    """The GROUP BY attributes that tell groups apart: a fixed one is the same in all."""
+    return tuple(name for name in bound.query.group_by if name not in fixed_values(bound))
+
+
+def _as_column(node: Expression) -> Expression:
+    return Attribute("", node.name, span=node.span) if isinstance(node, Name) else node
+
+
+def value_type(data_type: pa.DataType) -> pa.DataType:
+    """The type of a column's values, dictionary-encoded or not."""
+    return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+
+
+def aggregate_type(item: MatchAggregate, events: pa.Schema) -> pa.DataType:
+    """The type of an aggregate's column."""
+    if item.function == "count":
+        return pa.int64()
+    own = value_type(events.field(item.attribute).type)
+    if item.function in ("min", "max") or pa.types.is_null(own):
+        return own
+    if pa.types.is_duration(own):
+        return pa.duration("ns" if own.unit == "ns" else "us")
+    return pa.int64() if item.function == "sum" and pa.types.is_integer(own) else pa.float64()
+
+
+def at_type(bound: BoundQuery, events: pa.Schema) -> pa.DataType:
+    """The type of the column `at`."""
+    own = value_type(events.field(bound.schema.time).type)
+    if not bound.query.emit_on_change or bound.window is None or bound.schema.time_unit == "ns":
+        return own
+    if bound.schema.time_unit is None:
+        return own if own.bit_width == 64 else pa.int64()
+    unit = own.unit if pa.types.is_timestamp(own) else "day"
+    return pa.timestamp("us", getattr(own, "tz", None)) if bound.window % MICROSECONDS[unit] else own
+
+
+def time_column(instants: Array, unit: str | None, data_type: pa.DataType) -> pa.Array:
+    """Instants in the unit of the engine as a time column: the inverse of `kleene.common.columns.time_values`.
+
+    >>> time_column(np.array([86_400_000_000]), "us", pa.date32())[0].as_py()
+    datetime.date(1970, 1, 2)
+    """
+    column = pa.array(instants, pa.int64())
+    if unit is not None:
+        column = column.cast(pa.timestamp(unit, getattr(data_type, "tz", None)))
+    return _of_type(column, data_type)
+
+
+def total_column(totals: Array, known: Array, data_type: pa.DataType) -> pa.Array:
+    """SUM (or COUNT of values) from the totals, integers or floats, and how many values there were: NULL over none.
+
+    >>> total_column(np.array([3, 0]), np.array([2, 0]), pa.int64()).to_pylist()
+    [3, None]
+    """
+    return pa.array(totals, mask=known == 0, from_pandas=False).cast(data_type)
+
+
+def average_column(totals: Array, known: Array, data_type: pa.DataType) -> pa.Array:
+    """AVG from the totals and how many values there were: NULL over none.
+
+    >>> average_column(np.array([3, 0]), np.array([2, 0]), pa.float64()).to_pylist()
+    [1.5, None]
+    """
+    count = np.maximum(known, 1)
+    if not pa.types.is_duration(data_type):
+        with np.errstate(all="ignore"):  # floats follow IEEE 754
+            return pa.array(totals.astype(np.float64) / count, mask=known == 0, from_pandas=False)
+    whole, rest = np.divmod(totals, count)  # to the nearest unit, ties to even
+    whole += (rest > count - rest) | ((rest == count - rest) & (whole % 2 == 1))
+    return pa.array(whole, mask=known == 0).cast(data_type)
+
+
+def _of_type(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column if column.type == data_type else pc.cast(column, data_type)

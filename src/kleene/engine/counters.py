@@ -1,0 +1,576 @@
+"""Counters in execution: any number of AGG queries over the same events, counted in one pass, no match ever built (A-Seq).
+
+Each pass computes, partition by partition, the values of every query at its triggers (`kernels.counting`), and, where
+partitions are added up or EMIT ON CHANGE asks for it, also after each expiry; these become the values of groups in stream order
+(`kernels.totals`). Between passes only the events of the last window are kept. Without a window nothing expires, and the
+counters themselves are kept, one set for each partition.
+
+A row is written when a later instant has been seen: every one of simultaneous triggers sees the matches of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kleene.common.columns import concat, take
+from kleene.common.errors import DataError, Problem
+from kleene.common.schema import Kind
+from kleene.engine.aggregate_output import AggregateWriter, grouped, time_column
+from kleene.engine.count_program import Program, Slot, build_program, mask_of
+from kleene.engine.count_totals import Division, Points, Rows, Span, add_up, in_order, start_values
+from kleene.engine.count_values import Attributes, Weights, changed, value_columns, wanted_of
+from kleene.engine.grouping import Groups, combined_codes, group_rows, without_nulls
+from kleene.engine.kernels import counting, marking
+from kleene.engine.kernels.counting import FLOAT_TOTAL
+from kleene.engine.kernels.trie_counting import count_trie
+from kleene.engine.marked_program import MarkedProgram, build_marked
+from kleene.engine.trie_program import TrieProgram, build_trie
+from kleene.engine.vectorized import widen
+from kleene.engine.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher
+from kleene.engine.working_set import WorkingSet
+from kleene.plan.aggregate import CounterPlan
+from kleene.plan.chopping import Cuts, Load, Steps, best_cuts, marking_cost, stacks_cost, trie_cost
+from kleene.plan.shared_counters import SharedCounters, alone
+
+Array = np.ndarray[Any, Any]
+
+EVER = np.iinfo(np.int64).max
+LONG_AGO = np.iinfo(np.int64).min
+
+# Their arguments are given in groups, which types do not count.
+_count_all: Callable[..., None] = counting.count_all
+_count_stacked: Callable[..., None] = counting.count_stacked
+_count_marked: Callable[..., None] = marking.count_marked
+_count_trie: Callable[..., None] = count_trie
+
+MOST_TALLIED = 16
+"""Up to so many tests, all combinations are tallied at once."""
+
+MOST_SNAPSHOTS = 1 << 27
+"""How many numbers the snapshots of start events may take."""
+
+
+class SharedCounterMatcher(WorkingMatcher):
+    """Counts the queries of some plans together; `feed` and `finish` yield (number of the query, rows)."""
+
+    def __init__(
+        self,
+        shared: SharedCounters,
+        events: pa.Schema,
+        *,
+        bad_rows: str = "error",
+        run_rows: int = RUN_ROWS,
+        block: int = BLOCK,
+    ) -> None:
+        super().__init__(shared, bad_rows, run_rows, block)
+        self._shared = shared
+        self._writers = [AggregateWriter(plan.bound, events) for plan in shared.plans]
+        self.output_schemas = [writer.schema for writer in self._writers]
+        self._written = LONG_AGO
+        """Rows of instants before this one have been written."""
+        self._carried = Carried() if shared.window is None and _comparable(shared) else None
+
+    def _run(self, watermark: int | None) -> Iterator[Any]:
+        working = self._working
+        rows = len(working) if watermark is None else int(np.searchsorted(working.ts, watermark, side="left"))
+        if rows:
+            yield from self._counted(rows, EVER if watermark is None else watermark)
+        if watermark is None:
+            return
+        self._written = watermark
+        if self._carried is not None:
+            working.forget(watermark - 1)
+        else:
+            window = self._shared.window
+            working.forget(None if window is None else watermark - window - 1)
+
+    def _counted(self, rows: int, until: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        counted = self._pass(rows, until)
+        self.metrics.instances += counted.starts
+        self.metrics.peak_instances = max(self.metrics.peak_instances, counted.peak)
+        for number, writer in enumerate(self._writers):
+            found = counted.written(number, writer)
+            if found.num_rows:
+                self.metrics.matches += found.num_rows
+                yield number, found
+
+    def _pass(self, rows: int, until: int) -> CounterPass:
+        return CounterPass(self._shared, self._working, rows, self._carried, self._written, until)
+
+
+class CounterMatcher(SharedCounterMatcher):
+    """A matcher for one counter plan; see `kleene.engine.matcher.Matcher`."""
+
+    def __init__(self, plan: CounterPlan, events: pa.Schema, **tuning: Any) -> None:
+        super().__init__(alone(plan), events, **tuning)
+        self.output_schema = self.output_schemas[0]
+
+    def _counted(self, rows: int, until: int) -> Iterator[Any]:
+        for _, found in super()._counted(rows, until):
+            yield found
+
+
+def _comparable(shared: SharedCounters) -> bool:
+    """Whether counters can be carried on: the order codes of texts depend on the texts in hand."""
+    return not any(
+        item.function in ("min", "max") and item.attribute and plan.bound.schema.columns[item.attribute] is Kind.STRING
+        for plan in shared.plans
+        for item in plan.bound.query.aggregates
+    )
+
+
+class Carried:
+    """The counters of each partition, where nothing expires."""
+
+    def __init__(self) -> None:
+        self._keys: list[pa.Array] = []
+        self._cells = np.empty((0, 0), np.int64)
+        self._floats = np.empty((0, 0), np.float64)
+
+    def joined(self, columns: list[pa.Array]) -> list[pa.Array]:
+        """The keys of the partitions, then those of events."""
+        return [_joined(kept, column) for kept, column in zip(self._keys, columns, strict=True)] if self._keys else columns
+
+    def started(self, program: Program, codes: Array, partitions: int) -> tuple[Array, Array]:
+        """The cells of partitions at the beginning of a pass; the first codes are those of the partitions in hand."""
+        cells = np.tile(program.initial, (partitions, 1))
+        floats = np.zeros((partitions, program.floats))
+        at = codes[: self._cells.shape[0]]
+        if at.size:
+            cells[at], floats[at] = self._cells, self._floats
+        return cells, floats
+
+    def keep(self, keys: list[pa.Array], codes: Array, cells: Array, floats: Array) -> None:
+        """Takes over the cells after a pass."""
+        found, firsts = np.unique(codes, return_index=True)
+        self._keys = [widen(take(column, firsts)) for column in keys]
+        self._cells, self._floats = cells[found], floats[found]
+
+
+def _joined(kept: pa.Array, column: pa.Array) -> pa.Array:
+    """Kept keys, then those of a column; encoded, if the column is."""
+    if not pa.types.is_dictionary(column.type):
+        return concat([kept, widen(column)])
+    encoded = kept.dictionary_encode()
+    dictionary = widen(column.dictionary)
+    return concat([encoded, pa.DictionaryArray.from_arrays(column.indices.cast(encoded.indices.type), dictionary)])
+
+
+class Room:
+    """Where a kernel writes the values of each query's slots, at places that have a test of the query's mask."""
+
+    def __init__(self, program: Program, masks: list[int], tallies: Tallies) -> None:
+        self._slots = np.diff(program.slot_ranges)
+        counts = [tallies.passing(mask) for mask in masks]
+        self._seen = np.full(len(masks), -1, np.int64)
+        self._positions = np.zeros(len(masks), np.int64)
+        self._place_bases = _bases(np.array(counts))
+        self._places = np.empty(int(self._place_bases[-1]), np.int64)
+        self._bases = _bases(np.repeat(counts, self._slots))
+        self._values = np.empty(int(self._bases[-1]), np.int64)
+        self._floating = bool((program.slots[:, 0] == FLOAT_TOTAL).any())
+        self._floats = np.empty(int(self._bases[-1]) if self._floating else 0)
+
+    def arrays(self) -> tuple[Array, ...]:
+        """What kernels take."""
+        return (self._seen, self._positions, self._place_bases, self._places, self._bases, self._values, self._floats)
+
+    def points(self) -> list[Points]:
+        """What was written, for each query."""
+        found = []
+        last = np.cumsum(self._slots)
+        for query, count in enumerate(self._positions.tolist()):
+            begins = self._bases[last[query] - self._slots[query] : last[query]]
+            first = self._place_bases[query]
+            values = [self._values[begin : begin + count] for begin in begins]
+            floats = [self._floats[begin : begin + count] for begin in begins] if self._floating else []
+            found.append(Points(self._places[first : first + count], _stacked(values, count), _stacked(floats, count)))
+        return found
+
+
+class Tallies:
+    """How many events pass tests."""
+
+    def __init__(self, masks: Array, bits: int) -> None:
+        self._masks = masks
+        few = bits <= MOST_TALLIED
+        self._values = np.arange(1 << bits) if few else masks
+        self._counts = np.bincount(masks, minlength=1 << bits) if few else np.ones(1, np.int64)
+
+    def passing(self, mask: int) -> int:
+        """How many pass one of the tests of a mask."""
+        if mask == 0:
+            return 0
+        passing = (self._values & mask) != 0
+        return int(self._counts[passing].sum()) if self._counts.size > 1 else int(np.count_nonzero(passing))
+
+
+def _grouped(codes: Array | None, partitions: int, ts: Array, masks: Array) -> Groups:
+    """Rows by partition; where there is one, places are rows, and no order is made."""
+    if codes is None or partitions == 1:
+        return Groups(np.empty(0, np.int64), np.array([0, ts.size], np.int64), ts, masks)
+    return group_rows(codes, partitions, ts, masks)
+
+
+def _power(count: int) -> int:
+    """The smallest power of two that is not less.
+
+    >>> _power(5), _power(1)
+    (8, 1)
+    """
+    return 1 << (count - 1).bit_length()
+
+
+def _bases(counts: Array) -> Array:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _stacked(arrays: list[Array], count: int) -> Array:
+    """Arrays of `count` values as rows of one; the only one without a copy."""
+    if not arrays:
+        return np.zeros((0, count))
+    return arrays[0].reshape(1, count) if len(arrays) == 1 else np.array(arrays)
+
+
+class CounterPass:
+    """One pass over the first rows of a working set."""
+
+    def __init__(
+        self, shared: SharedCounters, working: WorkingSet, rows: int, carried: Carried | None, since: int, until: int
+    ) -> None:
+        self._shared = shared
+        self._working = working
+        self._carried = carried
+        self._since, self._until = since, until
+        self._ts = working.ts[:rows]
+        rank = working.rank()
+        self._rank = self._ts if rank is working.ts else rank[:rows]
+        self._attributes = Attributes(shared.bound, working, rows)
+        weights = Weights()
+        wanted = [
+            wanted_of(plan, bits, self._attributes, weights, cautious=self._is_cautious())
+            for plan, bits in zip(shared.plans, shared.bits, strict=True)
+        ]
+        self._items = [items for _, items in wanted]
+        self._program = build_program(tuple(item for item, _ in wanted), len(shared.scanned), shared.window is not None)
+        self._codes, self._partitions = self._partition_codes()
+        masks = working.masks[:rows]
+        self._groups = _grouped(self._codes, self._partitions, self._ts, masks)
+        self._placed_rank = self._groups.ts if self._rank is self._ts else self._groups.places(self._rank)
+        integers, floats = weights.arrays(self._attributes, rows)
+        self._weights = self._groups.places(integers), self._groups.places(floats)
+        self._tallies = Tallies(masks, len(shared.scanned))
+        self.starts = self._tallies.passing(self._program.starts)
+        self._added = [
+            not plan.divided or (plan.bound.query.emit_on_change and shared.window is not None) for plan in shared.plans
+        ]
+        self._expiring = shared.window is not None and any(self._added)
+        self._before: list[tuple[Array, Array]] | None = None
+        self.peak = 0
+        """The most start events alive at a time, where they are marked."""
+        self._triggered, self._expired = self._run()
+
+    def _is_cautious(self) -> bool:
+        """Whether counters have to mean the same whatever the events in hand are like."""
+        return self._shared.window is None
+
+    def _leading(self) -> tuple[int, int, Array, Array]:
+        """How many of the first places only make the first front, whether start events between them and the rest last, and the
+        cells of what lies in between.
+        """
+        return 0, 0, self._program.initial, np.zeros(self._program.floats)
+
+    def _partition_codes(self) -> tuple[Array | None, int]:
+        """The partition of each row as a code (None: there is one), and how many there are."""
+        self._keys: list[pa.Array] = []
+        self._key_codes = np.zeros(1, np.int64)
+        """The partitions of keys: first those that are carried, then those of events."""
+        if not self._shared.partition:
+            return None, 1
+        columns = [without_nulls(self._working.column(name).slice(0, self._ts.size)) for name in self._shared.partition]
+        self._keys = columns if self._carried is None else self._carried.joined(columns)
+        self._key_codes, count = combined_codes(self._keys)
+        return self._key_codes[self._key_codes.size - self._ts.size :], count
+
+    def _run(self) -> tuple[list[Points], list[Points]]:
+        """The values at triggers and after expiries, for each query."""
+        wanted = self._program.wanted
+        triggers = Room(self._program, [item.triggers for item in wanted], self._tallies)
+        expiries = Room(self._program, [item.starts if self._expiring else 0 for item in wanted], self._tallies)
+        if self._shared.window is None:
+            self._count_all(triggers)
+        else:
+            self._count_window(self._shared.window, triggers, expiries)
+        return triggers.points(), expiries.points()
+
+    def _count_window(self, window: int, room: Room, expiries: Room) -> None:
+        """Counts by the method that the plan asks for, or that is expected to cost least."""
+        method = self._shared.options.window
+        trie = None if self._expiring else build_trie(self._program.wanted, len(self._shared.scanned))
+        if method != "marking" and trie is not None and len(self._shared.plans) == 1:
+            self._count_trie(window, trie, room)
+            return
+        load = self._load(window)
+        stacks, of_trie = self._stacks_cost(load), np.inf if trie is None else trie_cost(trie.actions_of, trie.size, load)
+        cuts = self._cuts(load)
+        if method == "marking" or (method == "auto" and marking_cost(self._paths(), cuts, load) < min(stacks, of_trie)):
+            self._count_marked(window, cuts, room, expiries)
+        elif trie is not None and of_trie < stacks:
+            self._count_trie(window, trie, room)
+        else:
+            self._count_stacked(window, room, expiries)
+
+    def _stacks_cost(self, load: Load) -> float:
+        program = self._program
+        operations = np.diff(program.forward.ranges[:, [0, -1]]) + np.diff(program.backward.ranges[:, [0, -1]])
+        terms = [(path[-1][0], len(path) + 1) for path in self._paths()]
+        return stacks_cost(operations[:, 0].tolist(), terms, load)
+
+    def _load(self, window: int) -> Load:
+        """How many events pass each test, and how many of them are alive in a partition on average."""
+        events = [self._tallies.passing(1 << bit) for bit in range(len(self._shared.scanned))]
+        span = max(int(self._ts[-1]) - int(self._ts[0]), 1) * self._partitions
+        return Load(tuple(events), tuple(count * min(window / span, 1.0) for count in events))
+
+    def _paths(self) -> list[Steps]:
+        return [path for item in self._program.wanted for path in item.paths]
+
+    def _cuts(self, load: Load) -> tuple[Cuts, ...]:
+        """Where paths are chopped; only counts are connected."""
+        wanted, sharing = self._program.wanted, self._shared.options.sharing
+        counted = [item.slots == (Slot(counting.TOTAL),) for item in wanted for _ in item.paths]
+        paths = [path for path, countable in zip(self._paths(), counted, strict=True) if countable]
+        if sharing not in ("auto", "chop"):
+            return tuple(() for _ in counted)
+        found = iter(best_cuts(paths, load, forced=sharing == "chop"))
+        return tuple(next(found) if countable else () for countable in counted)
+
+    def _count_marked(self, window: int, cuts: tuple[Cuts, ...], room: Room, expiries: Room) -> None:
+        groups = self._groups
+        program = build_marked(self._program.wanted, len(self._shared.scanned), cuts)
+        before = _bases((groups.masks & program.starts) != 0)
+        most = int(np.diff(before[groups.offsets]).max())
+        snapshots, snapshot_at, known = self._snapshots(program, window)
+        peak = np.zeros(1, np.int64)
+        _count_marked(
+            groups.offsets,
+            groups.ts,
+            self._placed_rank,
+            groups.masks,
+            window,
+            LONG_AGO if self._expiring else self._since,
+            program.starts,
+            self._program.triggers,
+            program.ring_of,
+            program.ring_ranges,
+            program.ring_cells,
+            program.ring_float_ranges,
+            program.ring_floats,
+            program.initial,
+            program.forward.ranges,
+            program.forward.table,
+            program.operation_rings,
+            *self._weights,
+            program.connection_ranges,
+            program.connection_list,
+            program.connections,
+            np.zeros(len(program.ring_bits), np.int64),
+            np.zeros(len(program.ring_bits), np.int64),
+            np.empty((len(program.ring_bits), most), np.int64),
+            np.empty((program.initial.size, most), np.int64),
+            np.empty((program.floats, most)),
+            snapshots,
+            snapshot_at,
+            known,
+            self._program.trigger_ranges,
+            self._program.trigger_queries,
+            self._program.start_ranges,
+            self._program.start_queries,
+            self._program.slot_ranges,
+            program.slots,
+            program.terms,
+            peak,
+            *room.arrays(),
+            self._expiring,
+            self._until,
+            *expiries.arrays(),
+        )
+        self.peak = int(peak[0])
+
+    def _snapshots(self, program: MarkedProgram, window: int) -> tuple[Array, Array, Array]:
+        """Room for snapshots: (numbers, where those of each connection begin with masks of its rows and columns, how far each
+        one reaches).
+        """
+        at, begin, rows = [], 0, 1
+        alive = {ring: _power(self._most_alive(bit, window)) for ring, bit in enumerate(program.ring_bits)}
+        for first, _, _, _, ring in program.connections.tolist():
+            at.append((begin, alive[ring] - 1, alive[first] - 1))
+            begin += alive[ring] * alive[first]
+            rows = max(rows, alive[ring])
+        if begin > MOST_SNAPSHOTS:
+            message = f"{begin:,} numbers are too many for snapshots of start events"
+            raise DataError(Problem(message, hint="leave plan option 'sharing' or 'window' open, or narrow the window"))
+        return np.empty(begin, np.int64), np.array(at, np.int64).reshape(-1, 3), np.empty((len(at), rows), np.int64)
+
+    def _most_alive(self, bit: int, window: int) -> int:
+        """The most events that pass a test in one window of a partition; one more, for the next."""
+        places = np.flatnonzero(self._groups.masks & (1 << bit))
+        firsts = np.searchsorted(places, self._groups.offsets)
+        most = 0
+        for begin, end in pairwise(firsts):
+            ts = self._groups.ts[places[begin:end]]
+            if ts.size:
+                most = max(most, int((np.arange(ts.size) - np.searchsorted(ts, ts - window, side="right")).max()) + 1)
+        return most + 1
+
+    def _count_trie(self, window: int, trie: TrieProgram, room: Room) -> None:
+        program, groups = self._program, self._groups
+        rows = min(int(np.diff(groups.offsets).max()), self.starts) + 1
+        _count_trie(
+            groups.offsets,
+            groups.ts,
+            self._placed_rank,
+            groups.masks,
+            window,
+            self._since,
+            program.starts,
+            program.triggers,
+            trie.ranges,
+            trie.actions,
+            trie.deepest,
+            np.uint64(trie.width),
+            np.uint64(trie.nodes),
+            trie.subtrees,
+            trie.back,
+            trie.turned,
+            np.empty(trie.back.size, np.int64),
+            np.empty(trie.turned.size, np.int64),
+            np.empty(rows * trie.nodes, np.int64),
+            np.empty(rows, np.int64),
+            program.trigger_ranges,
+            program.trigger_queries,
+            trie.leaf_ranges,
+            trie.paths,
+            trie.columns,
+            *room.arrays()[:-1],
+        )
+
+    def _count_all(self, room: Room) -> None:
+        program, carried = self._program, self._carried or Carried()
+        cells, floats = carried.started(program, self._key_codes, self._partitions)
+        self._before = [start_values(program, query, cells, floats) for query in range(len(program.wanted))]
+        _count_all(
+            self._groups.offsets,
+            self._groups.ts,
+            self._placed_rank,
+            self._groups.masks,
+            self._since if not any(self._added) else LONG_AGO,
+            program.forward.ranges,
+            program.forward.table,
+            cells,
+            floats,
+            *self._weights,
+            program.triggers,
+            program.trigger_ranges,
+            program.trigger_queries,
+            program.slot_ranges,
+            program.slots,
+            program.terms,
+            *room.arrays(),
+        )
+        carried.keep(self._keys, self._key_codes, cells, floats)
+
+    def _count_stacked(self, window: int, room: Room, expiries: Room) -> None:
+        program, groups = self._program, self._groups
+        rows = int(np.diff(groups.offsets).max()) + 1
+        _count_stacked(
+            groups.offsets,
+            groups.ts,
+            self._placed_rank,
+            groups.masks,
+            window,
+            LONG_AGO if self._expiring else self._since,
+            program.starts,
+            program.triggers,
+            program.forward.ranges,
+            program.forward.table,
+            program.backward.ranges,
+            program.backward.table,
+            *self._weights,
+            *self._leading(),
+            program.initial,
+            np.empty(program.initial.size, np.int64),
+            np.empty(program.floats),
+            program.kept,
+            program.float_kept,
+            np.empty((rows, program.kept.size), np.int64),
+            np.empty((rows, program.float_kept.size)),
+            np.empty(rows, np.int64),
+            program.trigger_ranges,
+            program.trigger_queries,
+            program.start_ranges,
+            program.start_queries,
+            program.slot_ranges,
+            program.slots,
+            program.terms,
+            *room.arrays(),
+            self._expiring,
+            self._until,
+            *expiries.arrays(),
+        )
+
+    def written(self, number: int, writer: AggregateWriter) -> pa.RecordBatch:
+        """The rows of a query."""
+        if not self._added[number]:
+            found = in_order(self._triggered[number], self._groups, self._ts)
+            return self._write(number, writer, found.select(found.instants >= self._since) if self._expiring else found)
+        found, *earlier = self._added_up(number)
+        if found.expired.any():
+            after = found.select(found.expired)
+            kept = np.ones(found.events.size, bool)
+            kept[found.expired] = changed(
+                self._values(number, writer, *earlier), self._values(number, writer, after.values, after.floats)
+            )
+            found = found.select(kept)
+        return self._write(number, writer, found)
+
+    def _added_up(self, number: int) -> tuple[Rows, Array, Array]:
+        """Partitions as groups, with the values of slots before expiries."""
+        plan, program = self._shared.plans[number], self._program
+        kinds = program.slots[program.slot_ranges[number] : program.slot_ranges[number + 1], 0]
+        window = 0 if self._shared.window is None else self._shared.window
+        on_change = plan.bound.query.emit_on_change and self._shared.window is not None
+        span = Span(self._since, self._until, window, on_change)
+        before = None if self._before is None else self._before[number]
+        points = self._triggered[number], self._expired[number]
+        triggers = mask_of(self._shared.bits[number][bit] for bit in plan.triggers)
+        emitting = (self._working.masks[: self._ts.size] & triggers) != 0
+        division = self._division(plan)
+        return add_up(kinds, *points, before, self._groups, self._ts, self._rank, emitting, division, span)
+
+    def _division(self, plan: CounterPlan) -> Division:
+        """The group of each partition: what is grouped by is among what divides the events, or is the same in all."""
+        codes = np.zeros(self._ts.size, np.int64) if self._codes is None else self._codes
+        if plan.divided:
+            return Division(codes, np.arange(self._partitions), self._partitions)
+        group_of = np.zeros(self._partitions, np.int64)
+        if not plan.keys:
+            return Division(codes, group_of, 1)
+        keys = dict(zip(self._shared.partition, self._keys, strict=True))
+        groups, count = combined_codes([keys[name] for name in plan.keys])
+        group_of[self._key_codes] = groups
+        return Division(codes, group_of, count)
+
+    def _values(self, number: int, writer: AggregateWriter, values: Array, floats: Array) -> dict[str, pa.Array]:
+        return value_columns(self._items[number], writer.schema, self._attributes, values, floats)
+
+    def _write(self, number: int, writer: AggregateWriter, found: Rows) -> pa.RecordBatch:
+        bound = self._shared.plans[number].bound
+        at = time_column(found.instants, bound.schema.time_unit, writer.schema.field("at").type)
+        groups = {name: self._working.gather(name, found.events) for name in grouped(bound)}
+        return writer.write(groups, at, self._values(number, writer, found.values, found.floats))

@@ -1,0 +1,342 @@
+"""AGG by matching, in execution: the passes of the inner plan find matches, each once, and `LivePass` says what is alive when.
+
+Events are taken in by whole instants: those of the latest one wait until a later one, or the end, has come. So every pass knows
+all that its triggers may count, and the rows do not depend on how the stream is cut into batches.
+
+Between passes are kept: the events that the inner plan keeps, and what is still alive. Matches of a group with the same first
+event are added up (`Cells`): there are no more of them than events. Without a window that is one sum per group. Where negation
+looks ahead, matches die one by one, and are kept themselves, as rows of the working set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kleene.common.columns import select, time_values
+from kleene.engine.aggregate_output import AggregateWriter
+from kleene.engine.automaton_pass import AutomatonPass
+from kleene.engine.grouping import combined_codes, without_nulls
+from kleene.engine.lazy import LazyMatcher
+from kleene.engine.live_pass import NEVER, TRIGGERS, Cells, LivePass, Spans
+from kleene.engine.live_values import Measures
+from kleene.engine.lives import Lives, in_epochs, joined
+from kleene.engine.matches import Matches
+from kleene.engine.negation import NegativeIndex
+from kleene.engine.nfa import NfaMatcher
+from kleene.engine.non_overlap import choose
+from kleene.engine.reporting import ReportingMatcher
+from kleene.engine.scan import Scan
+from kleene.engine.sequence import SequenceMatcher
+from kleene.engine.working_matcher import BLOCK, RUN_ROWS
+from kleene.engine.working_set import WorkingSet
+from kleene.plan.keys import key_attributes
+from kleene.plan.lazy import LazyPlan
+from kleene.plan.matched import MatchedPlan
+from kleene.plan.nfa import NfaPlan
+
+Array = np.ndarray[Any, Any]
+
+MANY = 1 << 20
+"""So many spans are worth adding up before the end of a pass."""
+
+
+class MatchedAggregateMatcher:
+    """A matcher for one matched plan; see `kleene.engine.matcher.Matcher`."""
+
+    def __init__(
+        self, plan: MatchedPlan, events: pa.Schema, *, bad_rows: str = "error", run_rows: int = RUN_ROWS, block: int = BLOCK
+    ) -> None:
+        kind: type[_LiveMatcher] = _LiveSequence
+        if isinstance(plan.inner, NfaPlan):
+            kind = _LiveNfa
+        elif isinstance(plan.inner, LazyPlan):
+            kind = _LiveLazy
+        self.inner: _LiveMatcher = kind(plan, events, bad_rows, run_rows, block)
+        """The matcher of the inner plan, with what it chose."""
+        self.output_schema = self.inner.output_schema
+        self.metrics = self.inner.metrics
+        self.bad_rows = self.inner.bad_rows
+
+    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Takes the next events in stream order; yields rows that are certain by now."""
+        return self.inner.feed(batch)
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The stream has ended: yields what is left."""
+        return self.inner.finish()
+
+
+class _LiveMatcher(ReportingMatcher):
+    """The part that does not depend on the inner mechanism; the other base of a subclass is the inner plan's matcher."""
+
+    output_schema: pa.Schema
+
+    def __init__(self, plan: MatchedPlan, events: pa.Schema, bad_rows: str, run_rows: int, block: int) -> None:
+        inner: Any = super().__init__
+        inner(plan.inner, events, bad_rows=bad_rows, run_rows=run_rows, block=block)
+        bound = plan.bound
+        self._live = plan
+        self._scan = Scan(
+            bound,
+            [event for event, _ in plan.scanned],
+            [predicates for _, predicates in plan.scanned],
+            key_attributes(bound),
+            bad_rows,
+            self.metrics,
+            self.bad_rows,
+            keep_irrelevant=plan.all_rows,
+        )
+        self._working = WorkingSet(bound.schema, plan.columns)
+        self._aggregates = AggregateWriter(bound, events)
+        self.output_schema = self._aggregates.schema
+        self._measures = Measures(bound, events)
+        self._windowed = bound.window is not None or bound.count_window is not None
+        self._waiting: list[tuple[pa.RecordBatch, Array]] = []
+        """The relevant events of the latest instant, with their masks."""
+        self._latest = 0
+        """That instant."""
+        self._cells: Cells | None = None
+        self._lives = [Lives.none() for _ in plan.ahead]
+        """Where negation looks ahead: per branch the matches that are alive; under NON-OVERLAP those that may be chosen."""
+
+    # Events
+
+    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Takes the next events in stream order; yields rows that are certain by now."""
+        rows, masks = self._relevant(batch)
+        if not rows.size:
+            return
+        self._take_in(batch, rows, masks)
+        working = self._working
+        if working.pending and working.pending >= max(self._run_rows, working.kept):
+            yield from self._run(working.latest)
+        elif working.pending:
+            working.compact()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The stream has ended: yields what is left."""
+        self._let_in()
+        yield from self._run(None)
+
+    def _take_in(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> None:
+        """Adds all but the latest instant to the working set."""
+        schema = self._live.bound.schema
+        ts = time_values(select(batch.column(schema.time), rows), schema.time_unit)
+        if ts[-1] != self._latest or ts[0] < self._latest:
+            self._let_in()
+        earlier = np.flatnonzero(ts != ts[-1])
+        cut = int(earlier[-1]) + 1 if earlier.size else 0
+        if cut:
+            self._working.add(batch, rows[:cut], masks[:cut])
+        names = list(self._live.columns)
+        self._waiting.append(
+            (pa.RecordBatch.from_arrays([select(batch.column(n), rows[cut:]) for n in names], names), masks[cut:])
+        )
+        self._latest = int(ts[-1])
+
+    def _let_in(self) -> None:
+        for batch, masks in self._waiting:
+            self._working.add(batch, np.arange(masks.size, dtype=np.int64), masks)
+        self._waiting.clear()
+
+    # Passes
+
+    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+        """Writes the rows of the events since the last pass and of the expiries up to the watermark (None: of all)."""
+        working = self._working
+        if not len(working):
+            return
+        live = LivePass(self._live, self._measures, working, self._rank(), self._cells)
+        triggers = live.triggers(self._live.trigger_bits)
+        run = self._make_pass() if working.pending or self._live.looks_ahead else None
+        collected = _Collected(live, self._measures)
+        if run is not None and self._live.looks_ahead:
+            self._look_ahead(run, live, collected, watermark)
+        elif run is not None:
+            self._collect(run, collected)
+        spans = collected.spans()
+        rows = live.answer(spans, triggers, self._aggregates, self._reported, watermark)
+        if rows is not None and rows.num_rows:
+            yield rows
+        if watermark is not None:
+            self._reported = watermark
+            self._cells = None if self._live.looks_ahead else live.cells(spans)
+            self._forget(watermark, run.earliest if run is not None else None)
+
+    def _rank(self) -> Array:
+        if self._live.total_order and self._live.ties == "arrival":
+            return np.arange(len(self._working), dtype=np.int64)
+        return self._working.rank()
+
+    def _collect(self, run: Any, collected: _Collected) -> None:
+        """Finds the matches that the new events complete."""
+        waiting: list[Matches] = []
+        rows = run.events.by_place(np.arange(len(self._working), dtype=np.int64))
+        for index in range(len(self._plan.branches)):
+            for matches in self._found(run, index, self._working.kept):
+                kept = run.negated(index, matches)
+                if self._chosen_later(run):
+                    waiting.append(kept.take(np.arange(kept.count)))
+                elif kept.count:
+                    self.metrics.matches += kept.count
+                    collected.add(kept.mapped(rows))
+        if waiting:
+            for kept in choose(waiting, run.groups.offsets, run.ended):
+                self.metrics.matches += kept.count
+                collected.add(kept.mapped(rows))
+        run.clear_ended()
+
+    def _forget(self, watermark: int, earliest: int | None) -> None:
+        working = self._working
+        horizon = self._horizon(watermark, earliest)
+        if self._cells is not None and self._windowed:
+            oldest = int(working.ts[self._cells.first.min()]) - 1
+            horizon = oldest if horizon is None else min(horizon, oldest)
+        before = len(working)
+        working.forget(horizon)
+        gone = before - len(working)
+        if self._cells is not None and self._windowed:
+            self._cells = replace(self._cells, first=self._cells.first - gone)
+        self._lives = [lives.shifted(gone) for lives in self._lives]
+
+    def _horizon(self, watermark: int, earliest: int | None) -> int | None:
+        """With negation that looks ahead all events of a window matter; under NON-OVERLAP those of matches that may yet be
+        chosen, which end within it.
+        """
+        if not self._live.looks_ahead:
+            return super()._horizon(watermark, earliest)
+        window = self._live.bound.window
+        assert window is not None
+        return watermark - (2 if self._non_overlap else 1) * window
+
+    # Negation that looks ahead
+
+    def _look_ahead(self, run: Any, live: LivePass, collected: _Collected, watermark: int | None) -> None:
+        """Finds the matches that the new events complete, and how long each one lives that is alive."""
+        rows = run.events.by_place(np.arange(len(self._working), dtype=np.int64))
+        self._find_lives(run, live, rows)
+        if self._non_overlap:
+            self._choose_alive(run, live, collected, rows, watermark)
+            return
+        for index, lives in enumerate(self._lives):
+            if not lives.matches.count:
+                continue
+            for view in live.views:
+                spans = live.spans(lives.matches, view)
+                collected.put(replace(spans, death=np.minimum(spans.death, _ended(live, lives, view))))
+            unexpired = live.expiry(lives.matches.first) > live.axis.of_row[-1]
+            self._lives[index] = lives.select((lives.end == len(self._working)) & unexpired)
+
+    def _find_lives(self, run: Any, live: LivePass, rows: Array) -> None:
+        """Adds the matches that new events complete; those that are ended before they begin are no matches."""
+        working, indexes = self._working, self._indexes()
+        for index in range(len(self._plan.branches)):
+            blocks = [self._lives[index].matches]
+            for matches in self._found(run, index, working.kept) if working.pending else ():
+                blocks.append(run.negated(index, matches).mapped(rows))
+                self.metrics.matches += blocks[-1].count
+            found = joined(blocks)
+            end = np.full(found.count, len(working), np.int64)
+            for negative in indexes[index] if found.count else ():
+                np.minimum(end, negative.earliest(self._live.bound, found), out=end)
+            lives = Lives(found, end)
+            self._lives[index] = lives.select(_ended(live, lives, TRIGGERS) > live.axis.of_row.take(found.last))
+
+    def _indexes(self) -> list[list[NegativeIndex]]:
+        """Per branch the events that its components which look ahead forbid."""
+        working, plan = self._working, self._live
+        codes = None
+        if plan.partition:
+            codes, _ = combined_codes([without_nulls(working.column(name)) for name in plan.partition])
+        rank, order = self._rank(), np.arange(len(working), dtype=np.int64)
+        found = []
+        for branch, negation, bits in zip(plan.bound.branches, plan.ahead, plan.ahead_bits, strict=True):
+            names = [event.variable for event in branch.positives]
+            components = negation.components if negation else ()
+            shared = ("time_index", plan.bound.window, working, rank, codes, order)
+            found.append([NegativeIndex(item, names, bit, *shared) for item, bit in zip(components, bits, strict=True)])
+        return found
+
+    def _choose_alive(self, run: Any, live: LivePass, collected: _Collected, rows: Array, watermark: int | None) -> None:
+        """NON-OVERLAP over matches that may die: what is chosen changes with every death."""
+        places = np.empty_like(rows)
+        places[rows] = np.arange(rows.size)
+        placed = [lives.matches.mapped(places) for lives in self._lives]
+        birth = [live.axis.of_row.take(lives.matches.last) for lives in self._lives]
+        for view in live.views:
+            death = [_ended(live, lives, view) for lives in self._lives]
+            for matches, start, stop in in_epochs(placed, birth, death, run.groups.offsets):
+                spans = live.spans(matches.mapped(rows), view)
+                spans = replace(spans, birth=np.maximum(spans.birth, start), death=np.minimum(spans.death, stop))
+                collected.put(spans.take(np.flatnonzero(spans.birth < spans.death)))
+        if watermark is not None:
+            self._settle(run, placed, places, watermark)
+
+    def _settle(self, run: Any, placed: Sequence[Matches], places: Array, watermark: int) -> None:
+        """Chooses among the matches that no event to come can end, nor any that ends before them: they are let go of, and so is
+        what overlaps those that are chosen.
+        """
+        window = self._live.bound.window
+        assert window is not None
+        spared = [lives.end == len(self._working) for lives in self._lives]
+        certain = [self._working.ts.take(lives.matches.last) + window <= watermark for lives in self._lives]
+        final = [block.select(alive & sure) for block, alive, sure in zip(placed, spared, certain, strict=True)]
+        for _ in choose(final, run.groups.offsets, run.ended):
+            pass  # `run.ended` is what is wanted
+        overlapped = run.ended.take(np.searchsorted(run.groups.offsets, places, side="right") - 1) >= places
+        run.clear_ended()
+        self._lives = [
+            lives.select(alive & ~sure & ~overlapped.take(lives.matches.first))
+            for lives, alive, sure in zip(self._lives, spared, certain, strict=True)
+        ]
+
+
+def _ended(live: LivePass, lives: Lives, view: int) -> Array:
+    """The positions at which events end matches."""
+    return np.append(live.axis.ends[view], NEVER).take(lives.end)
+
+
+class _LiveSequence(_LiveMatcher, SequenceMatcher):
+    """Over active instance stacks."""
+
+
+class _LiveLazy(_LiveMatcher, LazyMatcher):
+    """Over lazy evaluation."""
+
+
+class _LiveNfa(_LiveMatcher, NfaMatcher):
+    """Over automata."""
+
+    def _make_pass(self) -> AutomatonPass:
+        run = super()._make_pass()
+        run.prunes &= not self._live.looks_ahead  # a match that dies gives way to those it overlaps
+        return run
+
+
+class _Collected:
+    """The spans of a pass as they are found."""
+
+    def __init__(self, live: LivePass, measures: Measures) -> None:
+        self._live = live
+        self._measures = measures
+        self._spans = [live.kept_spans()]
+        self._count = 0
+
+    def add(self, matches: Matches) -> None:
+        """Matches, given by rows, that live until they expire."""
+        self.put(self._live.spans(matches))
+
+    def put(self, spans: Spans) -> None:
+        self._spans.append(spans)
+        self._count += spans.birth.size
+        if self._count > MANY:
+            self._spans = [Spans.joined(self._spans).folded(self._measures.kinds)]
+            self._count = 0
+
+    def spans(self) -> Spans:
+        return Spans.joined(self._spans)

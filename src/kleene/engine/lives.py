@@ -1,0 +1,89 @@
+"""Matches whose lives end one by one, and NON-OVERLAP among them.
+
+Where negation looks ahead, the answer at a time is that of the stream up to then: NON-OVERLAP chooses among the matches that no
+forbidden event has ended by then, and when one dies, those that it overlapped may be chosen after all. Between two deaths the
+choice only grows, since it is made in order of the last event.
+
+Cost of `in_epochs`: a choice among all candidates for each death.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kleene.engine.live_pass import NEVER
+from kleene.engine.matches import Matches
+from kleene.engine.non_overlap import choose
+
+Array = np.ndarray[Any, Any]
+
+EMPTY = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """Matches of one branch, by rows, and the rows of the events that end them (the number of rows if none has)."""
+
+    matches: Matches
+    end: Array
+
+    @staticmethod
+    def none() -> Lives:
+        return Lives(Matches(0, {}, {}, EMPTY, EMPTY), EMPTY)
+
+    def select(self, held: Array) -> Lives:
+        """Those where the mask is true."""
+        return Lives(self.matches.take(np.flatnonzero(held)), self.end[held])
+
+    def shifted(self, gone: int) -> Lives:
+        """The same when rows at the beginning of the working set are gone."""
+        matches = self.matches
+        moved = Matches(
+            matches.count,
+            {variable: rows - gone for variable, rows in matches.singles.items()},
+            {variable: (offsets, rows - gone) for variable, (offsets, rows) in matches.lists.items()},
+            matches.first - gone,
+            matches.last - gone,
+        )
+        return Lives(moved, self.end - gone)
+
+
+def joined(blocks: Sequence[Matches]) -> Matches:
+    """Blocks of one branch as one."""
+    blocks = [block for block in blocks if block.count] or list(blocks[-1:])
+    if len(blocks) == 1:
+        return blocks[0]
+    lists = {}
+    for variable in blocks[0].lists:
+        lengths = [np.diff(block.lists[variable][0]) for block in blocks]
+        offsets = np.append(0, np.cumsum(np.concatenate(lengths)))
+        lists[variable] = (offsets, np.concatenate([block.lists[variable][1] for block in blocks]))
+    return Matches(
+        sum(block.count for block in blocks),
+        {variable: np.concatenate([block.singles[variable] for block in blocks]) for variable in blocks[0].singles},
+        lists,
+        np.concatenate([block.first for block in blocks]),
+        np.concatenate([block.last for block in blocks]),
+    )
+
+
+def in_epochs(
+    matches: Sequence[Matches], birth: Sequence[Array], death: Sequence[Array], segments: Array
+) -> Iterator[tuple[Matches, int, int]]:
+    """What is chosen between one death and the next: (matches, the position of the one, the position of the other).
+
+    Matches are by place, those of each branch with their births and deaths; before the first death the position is -1.
+    """
+    every = np.concatenate(death)
+    deaths = np.unique(every[every < NEVER]).tolist()
+    for start, stop in zip([-1, *deaths], [*deaths, NEVER], strict=True):
+        alive = [
+            block.take(np.flatnonzero((ends > start) & (begins < stop)))
+            for block, begins, ends in zip(matches, birth, death, strict=True)
+        ]
+        for chosen in choose(alive, segments, np.full(segments.size - 1, -1, np.int64)):
+            yield chosen, start, stop
