@@ -66,8 +66,13 @@ def test_counters_answer_all_but_the_cases_that_must_be_matched() -> None:
     found = [case for case in ALL if case.expected.aggregates is not None]
     left_out = [case for case in found if not fits(case, "embedded-counters")]
     assert len(found) > 100
-    matched = [case for case in found if case.path.stem == "matched" or case.title.startswith("Application I:")]
-    assert left_out == matched
+    assert left_out == [case for case in found if _is_matched(case)]
+
+
+def _is_matched(case: Case) -> bool:
+    """By what the files hold: a negated end with EMIT ON CHANGE is among the cases of negation."""
+    ends_negated = case.path.stem == "negation" and "EMIT ON CHANGE" in case.query_text
+    return ends_negated or case.path.stem == "matched" or case.title.startswith("Application I:")
 
 
 def _one(text: str) -> Case:

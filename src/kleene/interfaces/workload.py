@@ -312,8 +312,10 @@ def _composite(item: Query, base: pa.Schema, matches: pa.Schema, options: Option
 
 def _own_options(item: Query, options: Options, read: list[_Composite]) -> Options:
     """The options of one query: INTO needs a row per match; a declared schema gains the composite types that are read; of the
-    statistics, its own.
+    statistics, its own; a plan for aggregates is for queries that have some.
     """
+    from kleene.plan.options import AggregateOptions, plan_options
+
     output = "verbose" if item.logical.into is not None else options.output
     problems = [
         Problem(
@@ -335,7 +337,8 @@ def _own_options(item: Query, options: Options, read: list[_Composite]) -> Optio
     if problems:
         raise BindingError(problems)
     schema = None if options.schema is None else {**options.schema, **own}
-    return replace(options, output=output, schema=schema, stats=(options.stats or {}).get(item.name))
+    plan = options.plan if item.logical.aggregates or not isinstance(plan_options(options.plan), AggregateOptions) else None
+    return replace(options, output=output, schema=schema, stats=(options.stats or {}).get(item.name), plan=plan)
 
 
 def _common_schema(base: pa.Schema, read: list[_Composite]) -> pa.Schema:

@@ -150,7 +150,21 @@ def partition_attributes(bound: BoundQuery, all_rows: bool) -> tuple[str, ...]:
         return tuple(name for name in keys if not any(bound.lacks(kind, name) for kind in bound.schema.types or ()))
     single = len(bound.branches) == 1 and not any(event.quantifier for event in positive_components(bound))
     # NON-OVERLAP chooses per partition of equivalence tests: equalities that are written out do not divide it.
-    return (*keys, *equated_attributes(bound)) if single and bound.query.output is Output.ALL else keys
+    if not single or bound.query.output is not Output.ALL:
+        return keys
+    return (*keys, *(name for name in equated_attributes(bound) if _decided_at_once(bound, name)))
+
+
+def _decided_at_once(bound: BoundQuery, name: str) -> bool:
+    """Whether every event is compared with an earlier one when it is bound. Where that waits for a later event, a strategy that
+    takes the next event takes it whatever its value is.
+    """
+    if bound.query.strategy is Strategy.SKIP_TILL_ANY_MATCH:
+        return True
+    places = {event.variable: place for place, event in enumerate(bound.branches[0].positives)}
+    found = [item for conjunct in bound.conjuncts if (item := equality_of(conjunct)) is not None and item[0] == name]
+    pairs = [(places[left], places[right]) for _, left, right in found if left in places and right in places]
+    return {max(pair) for pair in pairs} == set(range(1, len(places)))
 
 
 def _branch(

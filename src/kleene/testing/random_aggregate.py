@@ -560,11 +560,21 @@ def _renamed(condition: Expression, variable: str) -> Expression:
     return transform(condition, lambda node: Attribute(variable, node.name) if isinstance(node, Attribute) else node)
 
 
+def _with_common_item(rng: Random, queries: Sequence[LogicalQuery]) -> list[LogicalQuery]:
+    """The queries, most of them with the same aggregate of an early component."""
+    function, variable, name = rng.choice(("sum", "sum", "avg", "max")), rng.choice("aab"), rng.choice(("x", "y", "y"))
+    common = MatchAggregate(function, variable, name, f"{function}_{variable}_{name}")
+    return [
+        replace(query, aggregates=tuple(dict.fromkeys((common, *query.aggregates)))) if chance(rng, 0.6) else query
+        for query in queries
+    ]
+
+
 def aggregate_workload(seed: int, number: int = 0) -> AggregateWorkload:
     """Workload `number` of a seed: two to six queries over the same events, most of which can be counted."""
     rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
     time_type = _time_type(rng)
-    queries = [_aggregating(rng, query, None, huge=False) for query in _sharing_queries(rng, time_type)]
+    queries = _with_common_item(rng, [_aggregating(rng, query, None, huge=False) for query in _sharing_queries(rng, time_type)])
     if chance(rng, 0.15):
         queries.append(_aggregating(rng, _counted_query(rng, time_type), None, huge=False))
     if chance(rng, 0.1):

@@ -73,11 +73,10 @@ def plus(left: Any, right: Any) -> Any:
 @inlined
 def times(left: Any, right: Any) -> Any:
     """The product of two numbers that are not negative, at most CAP."""
-    if left == 0 or right == 0:
-        return 0
-    if float(left) * float(right) >= LIMIT:
-        if left > CAP // right:
-            return CAP
+    if (left | right) >> 31 == 0 or left == 0 or right == 0:
+        return left * right
+    if float(left) * float(right) >= LIMIT and left > CAP // right:
+        return CAP
     return left * right
 
 

@@ -99,6 +99,12 @@ def run_over(
 
 
 @inlined
+def begins(kind: int, source: int) -> bool:
+    """Whether an operation begins a match: its source is the cell that is always one (sources of ADD_FLOAT are float cells)."""
+    return source == ONE and kind < CLEAR and kind != ADD_FLOAT
+
+
+@inlined
 def begin_with(kind: int, target: int, weight: int, float_weight: float, start: int, cells: Array, floats: Array) -> None:
     """An operation on a start event's own cells, whose source counts one."""
     if kind == ADD:
@@ -389,7 +395,7 @@ def count_marked(
                         bit = lowest_bit(rest)
                         rest &= rest - 1
                         for k in range(ranges[bit, level], ranges[bit, level + at_once]):
-                            if operations[k, 2] == ONE and operations[k, 0] < CLEAR:
+                            if begins(operations[k, 0], operations[k, 2]):
                                 continue
                             ring = operation_rings[k]
                             carried = operations[k, 0]
@@ -419,7 +425,7 @@ def count_marked(
                     for k in range(ring_float_ranges[ring], ring_float_ranges[ring + 1]):
                         floats[ring_floats[k], start] = 0.0
                     for k in range(ranges[bit, 0], ranges[bit, levels]):
-                        if operations[k, 2] == ONE and operations[k, 0] < CLEAR:
+                        if begins(operations[k, 0], operations[k, 2]):
                             carried = operations[k, 0]
                             whole = carried in (ADD_WEIGHTED, RAISE_TO)
                             begin_with(
