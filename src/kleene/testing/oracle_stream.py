@@ -198,14 +198,14 @@ def _refuse_ties(stream: Stream) -> None:
 
 
 def _parted(stream: Stream, one: int, other: int) -> bool:
-    """Whether written-out equalities part two events as an equivalence test would: `a.x = b.x AND b.x = c.x` over all
-    components.
+    """Whether written-out equalities part two events as an equivalence test would: `a.x = b.x AND b.x = c.x`, where every
+    component is compared with an earlier one. (With `a.x = c.x AND b.x = c.x` the next event is taken for b whatever its x.)
     """
     positives = [event for event in stream.bound.components if not event.negated]
     if len(positives) < 2 or len(stream.bound.branches) > 1 or any(event.quantifier for event in positives):
         return False
-    everyone = {event.variable for event in positives}
-    joined: dict[str, list[set[str]]] = {}
+    places = {event.variable: place for place, event in enumerate(positives)}
+    compared: dict[str, set[int]] = {}
     for item in stream.conditions:
         equality = item.expression
         if not isinstance(equality, Comparison) or equality.operator != "=":
@@ -213,13 +213,10 @@ def _parted(stream: Stream, one: int, other: int) -> bool:
         left, right = equality.left, equality.right
         if not isinstance(left, Attribute) or not isinstance(right, Attribute) or left.name != right.name:
             continue
-        if not {left.variable, right.variable} <= everyone:
-            continue
-        groups = joined.setdefault(left.name, [])
-        touched = [group for group in groups if group & {left.variable, right.variable}]
-        groups[:] = [group for group in groups if group not in touched] + [{left.variable, right.variable}.union(*touched)]
-    for name, groups in joined.items():
-        if any(group >= everyone for group in groups) and not any(
+        if left.variable != right.variable and {left.variable, right.variable} <= places.keys():
+            compared.setdefault(left.name, set()).add(max(places[left.variable], places[right.variable]))
+    for name, later in compared.items():
+        if later == set(range(1, len(positives))) and not any(
             stream.bound.lacks(kind, name) for event in positives for kind in event.types
         ):
             values = plain(stream.events[one].get(name)), plain(stream.events[other].get(name))
