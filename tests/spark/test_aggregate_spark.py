@@ -71,7 +71,7 @@ def routes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append("totals")
         return total(*arguments)
 
-    monkeypatch.setattr(spark_slices, "SAMPLED", 1.1)
+    monkeypatch.setattr(spark_slices, "SAMPLED", 1.0)
     monkeypatch.setattr(spark_slices, "FEWEST_ROWS", 10)
     monkeypatch.setattr(spark_slices, "MOST_ROWS", 30)
     monkeypatch.setattr(spark_slices, "_slices", cutting)

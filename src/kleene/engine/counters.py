@@ -317,13 +317,22 @@ class CounterPass:
             return
         load = self._load(window)
         stacks, of_trie = self._stacks_cost(load), np.inf if trie is None else trie_cost(trie.actions_of, trie.size, load)
-        cuts = self._cuts(load)
-        if method == "marking" or (method == "auto" and marking_cost(self._paths(), cuts, load) < min(stacks, of_trie)):
+        cuts = self._marking_cuts(load, np.inf if method == "marking" else min(stacks, of_trie)) if method != "stacks" else None
+        if cuts is not None:
             self._count_marked(window, cuts, room, expiries)
         elif trie is not None and of_trie < stacks:
             self._count_trie(window, trie, room)
         else:
             self._count_stacked(window, room, expiries)
+
+    def _marking_cuts(self, load: Load, least: float) -> tuple[Cuts, ...] | None:
+        """Where paths are chopped for marking; None if that is not expected to cost less than `least`, however they are."""
+        paths = self._paths()
+        whole: tuple[Cuts, ...] = tuple(() for _ in paths)
+        if marking_cost(paths, whole, load) >= least * len(paths):
+            return None
+        cuts = self._cuts(load)
+        return cuts if marking_cost(paths, cuts, load) < least else None
 
     def _stacks_cost(self, load: Load) -> float:
         program = self._program

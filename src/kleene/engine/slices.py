@@ -70,8 +70,8 @@ class Extent:
 
 
 def slices_of(plan: CounterPlan, extent: Extent) -> tuple[Slice, ...]:
-    """The slices of a plan. They cover all of time: before the first event and after the last there are none, or, under EMIT ON
-    CHANGE, rows of expiries.
+    """The slices of a plan. They cover all of time, and are right for any events, but for those that come after the last where
+    the last slice is closed.
     """
     window, on_change = plan.bound.window, plan.bound.query.emit_on_change
     inner = sorted({cut for cut in extent.cuts if extent.first < cut <= extent.last})

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 Step = tuple[int, tuple[int, ...]]
 Steps = tuple[Step, ...]
@@ -29,6 +29,10 @@ OPERATION, TERM, EVENT = 2.5, 2.5, 14.0
 """An operation on a segment, a term of a value, and what every event costs, with two stacks of segments."""
 COLUMN, ROW, VISIT = 2.5, 4.0, 6.0
 """Four numbers of a column, four of a row, and what every event costs, with two stacks of a trie."""
+
+
+MOST_PARTS = 32
+"""How many common parts are tried, the longest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def best_cuts(paths: Sequence[Steps], load: Load, *, forced: bool = False) -> tu
     """Where to chop each path; with `forced` something common is chopped whatever it costs."""
     cuts: tuple[Cuts, ...] = tuple(() for _ in paths)
     best = marking_cost(paths, cuts, load)
-    candidates = list(common_parts(paths))
+    candidates = list(islice(common_parts(paths), MOST_PARTS))
     while candidates:
         tried = [(marking_cost(paths, found, load), number, found) for number, found in _with_each(paths, cuts, candidates)]
         tried = [item for item in tried if item[2] != cuts]

@@ -377,7 +377,7 @@ def _distribution(plan: AnyPlan) -> str:
     if isinstance(plan, CounterPlan):
         return counter_distribution(plan)
     if isinstance(plan, MatchedPlan):
-        return "distribution: none: the matches of all partitions are aggregated together, one task sees all events"
+        return "distribution: none: all matches are aggregated together, one task sees all events"
     if plan.bound.query.strategy is Strategy.STRICT_CONTIGUITY:
         return "distribution: none: strict contiguity looks at every event of the stream, one task sees all events"
     return "distribution: none: no equivalence test divides the stream, one task sees all events"

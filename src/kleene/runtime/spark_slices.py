@@ -1,23 +1,26 @@
 """Aggregates of a stream that no key divides, on every core: time is cut into slices, a task for each.
 
-One small job looks at the times of the relevant rows, when the query is given its DataFrame, and cuts them into slices of about
-as many rows each. Everything else is lazy: a row goes to the task of its slice, and to those of later slices in which it
-expires; one shuffle by the number of the slice, a sort, one `mapInArrow`. Where slices need summaries of earlier ones
-(`kleene.engine.slices`), another `mapInArrow` over the same shuffle makes them, and a broadcast brings them to every task.
-There are none of partitions: these are cut into so few slices that none is needed, or else totalled (`spark_totals`).
+One small job looks at the times of a sample of the relevant rows, when the query is given its DataFrame, and cuts them into
+slices of about as many rows each. Everything else is lazy. A first `mapInArrow` packs rows into blocks, each for one slice: its
+own, and those that expire in it. Blocks are shuffled by the number of the slice, which costs far less than rows do, and a
+second `mapInArrow` sorts and counts each slice. Where slices need summaries of earlier ones (`kleene.engine.slices`), another
+`mapInArrow` over the same shuffle makes them, and a broadcast brings them to every task.
+
+There are no summaries of partitions: these are cut into so few slices that none is needed, or else totalled (`spark_totals`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kleene.common.columns import TIME_LIMIT, time_values
+from kleene.common.columns import time_values
 from kleene.engine.slices import (
     Extent,
     Slice,
@@ -29,9 +32,9 @@ from kleene.engine.slices import (
     summarized,
 )
 from kleene.plan.aggregate import CounterPlan
-from kleene.runtime.arrow import match_batches
+from kleene.runtime.arrow import batches_of, in_stream_order, match_batches
 from kleene.runtime.spark_batch import worker_interpreter
-from kleene.runtime.spark_totals import Restored, totalled_rows
+from kleene.runtime.spark_totals import Batches, Restored, totalled_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +43,7 @@ FEWEST_ROWS = 250_000
 """A slice of fewer relevant rows is not worth a task."""
 
 MOST_ROWS = 2_000_000
-"""A task that starts from summaries holds its slice, and the rows that expire in it, in memory."""
+"""A task holds its slice, and the rows that expire in it, in memory."""
 
 MOST_SLICES = 512
 
@@ -50,8 +53,11 @@ CONNECT_TASKS = 32
 SAMPLED = 0.02
 """The share of rows that slices are cut by."""
 
-DAY = 86_400_000_000
-"""In microseconds."""
+BLOCK_ROWS = 1 << 17
+"""The rows of a block, about."""
+
+MOST_WAITING = 1 << 20
+"""The most rows that wait for their blocks to be full."""
 
 Array = np.ndarray[Any, Any]
 
@@ -65,9 +71,11 @@ def counted_rows(plan: CounterPlan, events: DataFrame, restored: Restored, bad_r
     if hasattr(events, "repartitionById") and (plan.bound.window is not None or has_summaries(plan)):
         times = _times(plan, events)
         slices = _slices(plan, times, tasks)
+        if slices is not None and slices[-1].closed:
+            slices = _slices(plan, replace(times, last=_last(plan, events)), tasks)
         if slices is not None:
             with worker_interpreter(events):
-                return _Job(plan, events, slices, restored, bad_rows).rows(output)
+                return _sliced(plan, events, slices, restored, bad_rows, output)
         if times.events < 2 * FEWEST_ROWS:
             return None
     if not plan.partition or compares_texts(plan):
@@ -84,7 +92,7 @@ def _parallelism(frame: DataFrame) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """How many events there are, the first and the last instant, and instants that divide them evenly."""
+    """About how many events there are, the first and the last instant of a sample, and instants that divide it evenly."""
 
     events: int
     first: int
@@ -95,15 +103,28 @@ class _Times:
 def _times(plan: CounterPlan, events: DataFrame) -> _Times:
     time, unit = _time(plan), plan.bound.schema.time_unit
     quantiles = ", ".join(f"{number / MOST_SLICES}D" for number in range(1, MOST_SLICES))
-    times = events.selectExpr(f"{time} AS at", f"CASE WHEN rand() < {SAMPLED} THEN {time} END AS sampled")
-    found = times.selectExpr(
-        "count(at) AS n", "min(at) AS low", "max(at) AS high", f"percentile_approx(sampled, array({quantiles})) AS cuts"
-    ).toArrow()
+    found = (
+        events.where(f"rand() < {SAMPLED}")
+        .selectExpr(
+            f"count({time}) AS n",
+            f"min({time}) AS low",
+            f"max({time}) AS high",
+            f"percentile_approx({time}, array({quantiles})) AS cuts",
+        )
+        .toArrow()
+    )
     count = found.column("n")[0].as_py()
-    if not count or not found.column("cuts")[0].is_valid:
+    if not count:
         return _Times(0, 0, 0, np.empty(0, np.int64))
     first, last = (int(time_values(found.column(name).combine_chunks(), unit)[0]) for name in ("low", "high"))
-    return _Times(count, first, last, time_values(found.column("cuts").combine_chunks().flatten(), unit))
+    quantiles_found = time_values(found.column("cuts").combine_chunks().flatten(), unit)
+    return _Times(round(count / SAMPLED), first, last, quantiles_found)
+
+
+def _last(plan: CounterPlan, events: DataFrame) -> int:
+    """The last instant of all events."""
+    found = events.selectExpr(f"max({_time(plan)}) AS high").toArrow()
+    return int(time_values(found.column("high").combine_chunks(), plan.bound.schema.time_unit)[0])
 
 
 def _slices(plan: CounterPlan, times: _Times, tasks: int) -> tuple[Slice, ...] | None:
@@ -125,105 +146,140 @@ def _time(plan: CounterPlan) -> str:
     return f"c{plan.columns.index(plan.bound.schema.time)}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """The jobs of a sliced plan."""
-
-    plan: CounterPlan
-    events: DataFrame
-    slices: tuple[Slice, ...]
-    restored: Restored
-    bad_rows: str
-
-    def rows(self, output: Any) -> DataFrame:
-        """The rows of all slices."""
-        placed = self._placed()
-        if not summarized(self.slices):
-            return self._sorted(placed).mapInArrow(_rows_of_slice(self.plan, self.slices, self.restored, self.bad_rows), output)
-        summaries = self._sorted(placed).mapInArrow(
-            _summary_of_slice(self.plan, self.slices, self.restored), "slice int, summary binary"
-        )
-        summaries = summaries.selectExpr("true AS marker", "collect_list(struct(slice, summary)) AS summaries")
-        joined = placed.join(summaries.hint("broadcast"), "marker", "left")
-        joined = joined.select(*placed.columns, "summaries")
-        return self._sorted(joined).mapInArrow(_rows_of_slice(self.plan, self.slices, self.restored, self.bad_rows), output)
-
-    def _placed(self) -> DataFrame:
-        """The events, each in every task that needs it; where there are summaries, a marker in each task that needs them."""
-        copied = any(item.leading for item in self.slices)
-        where = _placement(self.slices, self._from, copied)
-        events = self.events.selectExpr("*", f"explode({where}) AS slice" if copied else f"{where} AS slice")
-        if copied:
-            events = events.where("slice IS NOT NULL")
-        if summarized(self.slices):
-            wanting = ", ".join(str(item.number) for item in self.slices if item.between)
-            markers = self.events.sparkSession.range(1).selectExpr(f"explode(array({wanting})) AS slice", "true AS marker")
-            events = events.unionByName(markers, allowMissingColumns=True)
-        return events.repartitionById(len(self.slices), "slice")
-
-    def _sorted(self, placed: DataFrame) -> DataFrame:
-        schema = self.plan.bound.schema
-        return placed.sortWithinPartitions(*(f"c{self.plan.columns.index(name)}" for name in (schema.time, *schema.order_by)))
-
-    def _from(self, instant: int) -> str:
-        """The condition that an event is of an instant or later."""
-        time = _time(self.plan)
-        return f"{time} >= {_literal(instant, self.events.schema[time].dataType.typeName())}"
-
-
-def _literal(instant: int, kind: str) -> str:
-    """An instant as a constant of a time column's type: the first value that is not before it.
-
-    >>> _literal(86_400_000_001, "date")
-    'date_from_unix_date(2)'
-    """
-    instant = max(min(instant, TIME_LIMIT), -TIME_LIMIT)
-    if kind == "timestamp":
-        return f"timestamp_micros({instant}L)"
-    if kind == "timestamp_ntz":
-        days, rest = divmod(instant, DAY)
-        seconds = f"{rest // 1_000_000}.{rest % 1_000_000:06}"
-        return f"TIMESTAMP_NTZ '1970-01-01 00:00:00' + make_dt_interval({days}, 0, 0, {seconds})"
-    if kind == "date":
-        return f"date_from_unix_date({-(-instant // DAY)})"
-    return f"{instant}L"
-
-
-def _placement(slices: Sequence[Slice], since: Callable[[int], str], copied: bool) -> str:
-    """The number of an event's slice as an expression; with `copied` an array of it, those that it leads, and NULLs."""
-
-    def leaf(number: int) -> str:
-        if not copied:
-            return str(number)
-        led = [item for item in slices if number in item.leading]
-        further = [f"CASE WHEN {since(item.horizon)} THEN {item.number} END" for item in led]
-        return f"array({', '.join([str(number), *further])})"
-
-    def tree(first: int, last: int) -> str:
-        if last - first == 1:
-            return leaf(first)
-        middle = (first + last) // 2
-        return f"CASE WHEN {since(slices[middle].since)} THEN {tree(middle, last)} ELSE {tree(first, middle)} END"
-
-    return tree(0, len(slices))
+def _sliced(
+    plan: CounterPlan, events: DataFrame, slices: tuple[Slice, ...], restored: Restored, bad_rows: str, output: Any
+) -> DataFrame:
+    """The rows of all slices."""
+    placed = events.mapInArrow(_packed(plan, slices), "slice int, events binary").repartitionById(len(slices), "slice")
+    if summarized(slices):
+        summaries = placed.mapInArrow(_summary_of_slice(plan, slices, restored), "slice int, summary binary")
+        summaries = summaries.selectExpr("collect_list(struct(slice, summary)) AS summaries")
+        placed = placed.crossJoin(summaries.hint("broadcast"))
+    return placed.mapInArrow(_rows_of_slice(plan, slices, restored, bad_rows), output)
 
 
 # --- in the tasks -----------------------------------------------------------------------------------------------------
 
-Batches = Iterator[pa.RecordBatch]
+
+def _packed(plan: CounterPlan, slices: Sequence[Slice]) -> Callable[[Batches], Batches]:
+    def packed(batches: Batches) -> Batches:
+        blocks = _Blocks(plan, slices)
+        for batch in batches:
+            yield from blocks.add(batch)
+        yield from blocks.finish()
+
+    return packed
+
+
+class _Blocks:
+    """Rows on their way to slices, in blocks."""
+
+    def __init__(self, plan: CounterPlan, slices: Sequence[Slice]) -> None:
+        self._time, self._unit = _time(plan), plan.bound.schema.time_unit
+        self._begins = np.array([item.since for item in slices])
+        led = [item for item in slices if item.leading]
+        self._led = np.array([item.number for item in led], np.int64)
+        self._lows = np.array([max(item.horizon, slices[item.leading[0]].since) for item in led], np.int64)
+        self._highs = np.array([slices[item.leading[-1]].until for item in led], np.int64)
+        self._waiting: dict[int, list[pa.RecordBatch]] = {}
+        self._rows: dict[int, int] = {}
+
+    def add(self, batch: pa.RecordBatch) -> Batches:
+        """Takes rows in; yields blocks that are full, and all blocks when there are many."""
+        if not batch.num_rows:
+            return
+        for number, rows in self._places(batch):
+            self._waiting.setdefault(number, []).append(rows)
+            self._rows[number] = self._rows.get(number, 0) + rows.num_rows
+            if self._rows[number] >= BLOCK_ROWS:
+                yield self._block(number)
+        if sum(self._rows.values()) >= MOST_WAITING:
+            yield from self.finish()
+
+    def finish(self) -> Batches:
+        for number in list(self._waiting):
+            yield self._block(number)
+
+    def _places(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """(slice, rows for it); bad rows without a time go to the first slice."""
+        time = batch.column(self._time)
+        if time.null_count:
+            missing = time.is_null()
+            yield 0, batch.filter(missing)
+            batch = batch.filter(pc.invert(missing))
+            if not batch.num_rows:
+                return
+        ts = time_values(batch.column(self._time), self._unit)
+        first, last = int(ts.min()), int(ts.max())
+        low, high = (int(np.searchsorted(self._begins, instant, side="right")) - 1 for instant in (first, last))
+        if low == high:
+            yield low, batch
+        else:
+            numbers = np.searchsorted(self._begins, ts, side="right") - 1
+            for number in np.unique(numbers).tolist():
+                yield number, _selected(batch, numbers == number)
+        for place in np.flatnonzero((self._lows <= last) & (self._highs > first)):
+            leading = (ts >= self._lows[place]) & (ts < self._highs[place])
+            if leading.any():
+                yield int(self._led[place]), _selected(batch, leading)
+
+    def _block(self, number: int) -> pa.RecordBatch:
+        rows = self._waiting.pop(number)
+        del self._rows[number]
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows[0].schema) as writer:
+            for batch in rows:
+                writer.write_batch(batch)
+        block = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+        return pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), block], ["slice", "events"])
+
+
+def _selected(batch: pa.RecordBatch, which: Array) -> pa.RecordBatch:
+    return batch if which.all() else batch.filter(pa.array(which))
+
+
+@dataclass(frozen=True, slots=True)
+class _Received:
+    """What a task has: the number of its slice, its events in stream order, the summaries of slices."""
+
+    number: int
+    events: pa.Table
+    summaries: Mapping[int, bytes]
+
+
+def _received(plan: CounterPlan, batches: Batches) -> _Received | None:
+    """The blocks of a task; None if there are none."""
+    time = plan.bound.schema.time
+    blocks: list[pa.Table] = []
+    numbers: set[int] = set()
+    summaries: dict[int, bytes] = {}
+    for batch in batches:
+        numbers.update(batch.column("slice").to_pylist())
+        blocks += [pa.ipc.open_stream(block.as_buffer()).read_all() for block in batch.column("events")]
+        if "summaries" in batch.schema.names and not summaries and batch.num_rows:
+            summaries = {item["slice"]: item["summary"] for item in batch.column("summaries")[0].as_py()}
+    if not blocks:
+        return None
+    if len(numbers) > 1:
+        raise AssertionError("a task has several slices")
+    named = [block.rename_columns(list(plan.columns)) for block in blocks]
+    starts = pa.array([pc.min(block.column(time)).as_py() for block in named], named[0].schema.field(time).type)
+    order = pc.sort_indices(starts, null_placement="at_start").to_pylist()
+    events = pa.concat_tables([named[place] for place in order])
+    return _Received(numbers.pop(), in_stream_order(events, plan.bound.schema), summaries)
 
 
 def _summary_of_slice(plan: CounterPlan, slices: Sequence[Slice], restored: Restored) -> Callable[[Batches], Batches]:
     def summarize(batches: Batches) -> Batches:
-        number, matcher = 0, SummaryMatcher(plan)
-        for batch in batches:
-            number = _slice_of(batch)
-            own = _own(batch, plan, slices[number])
-            if own.num_rows:
-                list(matcher.feed(restored(own)))
-        list(matcher.finish())
+        received = _received(plan, batches)
+        if received is None:
+            return
+        matcher = SummaryMatcher(plan)
+        events = _own(received.events, plan, slices[received.number])
+        list(match_batches(matcher, map(restored, batches_of(events))))
         if matcher.summary is not None:
-            yield pa.RecordBatch.from_pydict({"slice": pa.array([number], pa.int32()), "summary": [matcher.summary.to_bytes()]})
+            summary = pa.array([matcher.summary.to_bytes()], pa.binary())
+            yield pa.RecordBatch.from_arrays([pa.array([received.number], pa.int32()), summary], ["slice", "summary"])
 
     return summarize
 
@@ -232,47 +288,22 @@ def _rows_of_slice(
     plan: CounterPlan, slices: Sequence[Slice], restored: Restored, bad_rows: str
 ) -> Callable[[Batches], Batches]:
     def rows(batches: Batches) -> Batches:
-        first = next(batches, None)
-        if first is None:
+        received = _received(plan, batches)
+        if received is None:
             return
-        part = slices[_slice_of(first)]
-        held, summaries = _until_marker(first, batches, part)
-        events = (restored(_without_marker(batch)) for batch in chain(held, batches) if _slice_of(batch) == part.number)
-        matcher = SliceMatcher(plan, restored(first).schema, part, summaries, bad_rows=bad_rows)
-        yield from match_batches(matcher, events)
+        events = map(restored, batches_of(received.events))
+        first = next(events)
+        matcher = SliceMatcher(plan, first.schema, slices[received.number], received.summaries, bad_rows=bad_rows)
+        yield from match_batches(matcher, chain([first], events))
 
     return rows
 
 
-def _slice_of(batch: pa.RecordBatch) -> int:
-    """The slice that all rows of a batch are for."""
-    numbers = batch.column("slice").to_numpy()
-    if (numbers != numbers[0]).any():
-        raise AssertionError("a task has several slices")
-    return int(numbers[0])
-
-
-def _until_marker(first: pa.RecordBatch, batches: Batches, part: Slice) -> tuple[list[pa.RecordBatch], Mapping[int, bytes]]:
-    """The batches up to the one with the marker, and the summaries it brings: it has no time, and comes before all that has."""
-    held = [first]
-    while part.between:
-        found = held[-1].column("summaries").drop_null()
-        if len(found):
-            return held, {item["slice"]: item["summary"] for item in found[0].as_py()}
-        held.append(next(batches))
-    return held, {}
-
-
-def _without_marker(batch: pa.RecordBatch) -> pa.RecordBatch:
-    if "marker" not in batch.schema.names or batch.column("marker").null_count == batch.num_rows:
-        return batch
-    return batch.filter(batch.column("marker").is_null())
-
-
-def _own(batch: pa.RecordBatch, plan: CounterPlan, part: Slice) -> pa.RecordBatch:
-    """The events of a batch that are of the slice itself."""
-    batch = batch.filter(batch.column(_time(plan)).is_valid())
+def _own(events: pa.Table, plan: CounterPlan, part: Slice) -> pa.Table:
+    """The events that are of the slice itself."""
+    schema = plan.bound.schema
+    events = events.slice(events.column(schema.time).null_count)
     if not part.leading:
-        return batch
-    ts = time_values(batch.column(_time(plan)), plan.bound.schema.time_unit)
-    return batch.slice(int(np.searchsorted(ts, part.since, side="left")))
+        return events
+    ts = time_values(events.column(schema.time).combine_chunks(), schema.time_unit)
+    return events.slice(int(np.searchsorted(ts, part.since, side="left")))
