@@ -74,6 +74,7 @@ def routes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(spark_slices, "SAMPLED", 1.0)
     monkeypatch.setattr(spark_slices, "FEWEST_ROWS", 10)
     monkeypatch.setattr(spark_slices, "MOST_ROWS", 30)
+    monkeypatch.setattr(spark_slices, "TOTAL_TASKS", 2)
     monkeypatch.setattr(spark_slices, "_slices", cutting)
     monkeypatch.setattr(spark_slices, "totalled_rows", totalling)
     return seen

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import kleene
-from kleene.common.errors import BindingError, PlanningError
+from kleene.common.errors import BindingError
 from support import spark_queries
 from support.spark import frame_of
 from support.spark_queries import QUERIES, embedded, in_order, on_spark
@@ -155,8 +155,6 @@ def test_unknown_names_fail_at_once(frame: Any) -> None:
         kleene.query(KEYED).match(frame, time="ts", type="typ")
     with pytest.raises(BindingError, match="unknown attribute 'kk'"):
         kleene.query("PATTERN SEQ(A a, B b) WHERE [kk]").match(frame, **ROLES)
-    with pytest.raises(PlanningError, match="not supported yet"):
-        kleene.query("PATTERN SEQ(A a, B b) AGG COUNT WITHIN 5").match(frame, **ROLES)
 
 
 def test_a_column_may_not_occur_twice(spark: Any) -> None:

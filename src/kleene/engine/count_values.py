@@ -98,6 +98,16 @@ def overflow() -> DataError:
     return DataError(Problem("a count or sum over matches exceeds 64 bits", hint=hint))
 
 
+def require_stable(plan: CounterPlan, working: WorkingSet, rows: int) -> None:
+    """Where order codes outlive the events in hand, that of a value may not depend on the other values."""
+    for item in plan.bound.query.aggregates:
+        if item.function in ("min", "max") and item.attribute is not None:
+            column = working.column(item.attribute).slice(0, rows)
+            if not order_codes(column, descending=item.function == "min").stable:
+                message = f"{item.function.upper()} of '{item.attribute}' meets the end of 64 bits"
+                raise DataError(Problem(message, hint="leave such values out, or give the query a window"))
+
+
 class Weights:
     """The weight columns of a program, each once."""
 

@@ -19,11 +19,10 @@ import pyarrow as pa
 
 from kleene.common.columns import concat, take
 from kleene.common.errors import DataError, Problem
-from kleene.common.schema import Kind
 from kleene.engine.aggregate_output import AggregateWriter, grouped, time_column
 from kleene.engine.count_program import Program, Slot, build_program, mask_of
 from kleene.engine.count_totals import Division, Points, Rows, Span, add_up, in_order, start_values
-from kleene.engine.count_values import Attributes, Weights, changed, value_columns, wanted_of
+from kleene.engine.count_values import Attributes, Weights, changed, require_stable, value_columns, wanted_of
 from kleene.engine.grouping import Groups, combined_codes, group_rows, without_nulls
 from kleene.engine.kernels import counting, marking
 from kleene.engine.kernels.counting import FLOAT_TOTAL
@@ -73,7 +72,8 @@ class SharedCounterMatcher(WorkingMatcher):
         self.output_schemas = [writer.schema for writer in self._writers]
         self._written = LONG_AGO
         """Rows of instants before this one have been written."""
-        self._carried = Carried() if shared.window is None and _comparable(shared) else None
+        carries = shared.window is None and not any(plan.compares_texts for plan in shared.plans)
+        self._carried = Carried() if carries else None
 
     def _run(self, watermark: int | None) -> Iterator[Any]:
         working = self._working
@@ -113,15 +113,6 @@ class CounterMatcher(SharedCounterMatcher):
     def _counted(self, rows: int, until: int) -> Iterator[Any]:
         for _, found in super()._counted(rows, until):
             yield found
-
-
-def _comparable(shared: SharedCounters) -> bool:
-    """Whether counters can be carried on: the order codes of texts depend on the texts in hand."""
-    return not any(
-        item.function in ("min", "max") and item.attribute and plan.bound.schema.columns[item.attribute] is Kind.STRING
-        for plan in shared.plans
-        for item in plan.bound.query.aggregates
-    )
 
 
 class Carried:
@@ -471,6 +462,9 @@ class CounterPass:
 
     def _count_all(self, room: Room) -> None:
         program, carried = self._program, self._carried or Carried()
+        if self._carried is not None:
+            for plan in self._shared.plans:
+                require_stable(plan, self._working, self._ts.size)
         cells, floats = carried.started(program, self._key_codes, self._partitions)
         self._before = [start_values(program, query, cells, floats) for query in range(len(program.wanted))]
         _count_all(

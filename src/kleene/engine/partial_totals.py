@@ -19,11 +19,10 @@ from kleene.common.schema import EventSchema
 from kleene.engine.aggregate_output import AggregateWriter, time_column, value_type
 from kleene.engine.count_program import Slot
 from kleene.engine.count_totals import Division, Points, Rows, Span, add_up
-from kleene.engine.count_values import Attributes, ItemSlots, Weights, changed, value_columns, wanted_of
+from kleene.engine.count_values import Attributes, ItemSlots, Weights, changed, require_stable, value_columns, wanted_of
 from kleene.engine.counters import EVER, LONG_AGO, CounterMatcher, CounterPass
 from kleene.engine.grouping import group_rows
 from kleene.engine.kernels.counting import FLOAT_TOTAL, LARGEST, NONE
-from kleene.engine.slices import require_stable
 from kleene.engine.working_matcher import RUN_ROWS
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.aggregate import CounterPlan

@@ -22,14 +22,12 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.errors import DataError, Problem
-from kleene.common.schema import Kind
 from kleene.engine.count_program import Cells, Program, Segment, Slot, Wanted, build_program, cells_of
 from kleene.engine.count_totals import start_values
-from kleene.engine.count_values import Attributes, Weights, wanted_of
+from kleene.engine.count_values import Attributes, Weights, require_stable, wanted_of
 from kleene.engine.counters import EVER, LONG_AGO, Carried, CounterMatcher, CounterPass, Room
 from kleene.engine.kernels import counting
 from kleene.engine.kernels.counting import FLOAT_TOTAL, LARGEST, TOTAL
-from kleene.engine.order_codes import order_codes
 from kleene.engine.working_matcher import RUN_ROWS, WorkingMatcher
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.aggregate import CounterPlan
@@ -109,14 +107,7 @@ def summarized(slices: Sequence[Slice]) -> bool:
 
 def has_summaries(plan: CounterPlan) -> bool:
     """Whether slices of a plan can be summarized: not by partition, and only what means the same in all tasks."""
-    return not plan.partition and not compares_texts(plan)
-
-
-def compares_texts(plan: CounterPlan) -> bool:
-    """Whether MIN or MAX is over texts, whose order codes mean nothing outside a task."""
-    kinds, items = plan.bound.schema.columns, plan.bound.query.aggregates
-    compared = {item.attribute for item in items if item.function in ("min", "max") and item.attribute is not None}
-    return any(kinds[name] is Kind.STRING for name in compared)
+    return not plan.partition and not plan.compares_texts
 
 
 # --- summaries --------------------------------------------------------------------------------------------------------
@@ -197,16 +188,6 @@ def _prefixes(wanted: tuple[Wanted, ...], bits: int, summary: Summary) -> Summar
         source, target = (summary.floats, found.floats) if floating else (summary.cells, found.cells)
         target[cell] = source[known[of, place, slot]]
     return found
-
-
-def require_stable(plan: CounterPlan, working: WorkingSet, rows: int) -> None:
-    """Order codes travel in summaries, so that of a value may not depend on the other values."""
-    for item in plan.bound.query.aggregates:
-        if item.function in ("min", "max") and item.attribute is not None:
-            column = working.column(item.attribute).slice(0, rows)
-            if not order_codes(column, descending=item.function == "min").stable:
-                hint = "leave such values out, or run with one task"
-                raise DataError(Problem(f"{item.function.upper()} of '{item.attribute}' meets the end of 64 bits", hint=hint))
 
 
 def _taken_in(

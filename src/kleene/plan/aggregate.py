@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kleene.common.errors import PlanningError, Problem
+from kleene.common.schema import Kind
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.normalize import Branch, Negative
 from kleene.pattern.operators import Event
@@ -74,6 +75,14 @@ class CounterPlan(Partitioned):
     def divided(self) -> bool:
         """Whether groups are partitions, so that no two have to be added up."""
         return set(self.partition) <= set(self.bound.query.group_by)
+
+    @property
+    def compares_texts(self) -> bool:
+        """Whether MIN or MAX is over texts, whose order codes mean nothing beside other texts."""
+        kinds, items = self.bound.schema.columns, self.bound.query.aggregates
+        return any(
+            item.function in ("min", "max") and item.attribute and kinds[item.attribute] is Kind.STRING for item in items
+        )
 
     @property
     def transformation(self) -> Transformation:

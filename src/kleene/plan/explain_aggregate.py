@@ -40,9 +40,12 @@ def counter_lines(plan: CounterPlan) -> list[str]:
 
 def counter_distribution(plan: CounterPlan) -> str:
     """How several tasks count what no group divides."""
-    if plan.partition:
-        return f"distribution: by {', '.join(plan.partition)}, the totals of tasks are added up"
-    return "distribution: by time: every task counts a slice, from the counts of what lies before it"
+    window = plan.bound.window is not None
+    if not window and plan.compares_texts:
+        return "distribution: none: texts under MIN and MAX compare within one task only"
+    if plan.partition and not window:
+        return f"distribution: by {', '.join(plan.partition)}, totals in one task (one task with fewer than four cores)"
+    return "distribution: slices of time (one task for few events)"
 
 
 def _path(plan: CounterPlan, path: Path) -> str:

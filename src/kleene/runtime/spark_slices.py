@@ -26,7 +26,6 @@ from kleene.engine.slices import (
     Slice,
     SliceMatcher,
     SummaryMatcher,
-    compares_texts,
     has_summaries,
     slices_of,
     summarized,
@@ -49,6 +48,9 @@ MOST_SLICES = 512
 
 CONNECT_TASKS = 32
 """The most slices on Spark Connect, which does not tell how many cores there are, unless there are very many rows."""
+
+TOTAL_TASKS = 4
+"""With fewer tasks (measured: two) sending the changes of totals costs more than counting in parallel saves."""
 
 SAMPLED = 0.02
 """The share of rows that slices are cut by."""
@@ -78,7 +80,7 @@ def counted_rows(plan: CounterPlan, events: DataFrame, restored: Restored, bad_r
                 return _sliced(plan, events, slices, restored, bad_rows, output)
         if times.events < 2 * FEWEST_ROWS:
             return None
-    if not plan.partition or compares_texts(plan):
+    if not plan.partition or plan.compares_texts or tasks < TOTAL_TASKS:
         return None
     return totalled_rows(plan, events, restored, bad_rows, output)
 
@@ -263,8 +265,8 @@ def _received(plan: CounterPlan, batches: Batches) -> _Received | None:
     if len(numbers) > 1:
         raise AssertionError("a task has several slices")
     named = [block.rename_columns(list(plan.columns)) for block in blocks]
-    starts = pa.array([pc.min(block.column(time)).as_py() for block in named], named[0].schema.field(time).type)
-    order = pc.sort_indices(starts, null_placement="at_start").to_pylist()
+    starts = [pc.min(block.column(time)).as_py() for block in named]  # None: no row has a time
+    order = sorted(range(len(named)), key=lambda place: (starts[place] is not None, starts[place]))
     events = pa.concat_tables([named[place] for place in order])
     return _Received(numbers.pop(), in_stream_order(events, plan.bound.schema), summaries)
 
@@ -302,7 +304,7 @@ def _rows_of_slice(
 def _own(events: pa.Table, plan: CounterPlan, part: Slice) -> pa.Table:
     """The events that are of the slice itself."""
     schema = plan.bound.schema
-    events = events.slice(events.column(schema.time).null_count)
+    events = events.filter(events.column(schema.time).is_valid())
     if not part.leading:
         return events
     ts = time_values(events.column(schema.time).combine_chunks(), schema.time_unit)
