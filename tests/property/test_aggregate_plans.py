@@ -34,6 +34,7 @@ from kleene.testing.random_aggregate import (
 )
 from support import aggregate_pairs
 from support.aggregate_pairs import describe
+from support.long_tests import mostly_long
 from support.nfa_pairs import call_options
 from support.spark import frame_of
 
@@ -159,14 +160,14 @@ def test_workloads_agree_with_the_oracle(seed: int) -> None:
         assert seen[feature] >= share * WORKLOADS, (feature, seen)
 
 
-@pytest.mark.parametrize("sabotage", aggregate_pairs.SABOTAGE)
+@pytest.mark.parametrize("sabotage", mostly_long(aggregate_pairs.SABOTAGE))
 def test_a_broken_engine_is_noticed(sabotage: str) -> None:
     """A test of the test: ways to be subtly wrong, each seen within some hundred pairs."""
     report = run_pairs(1, 1_500, "--break", sabotage, "--stop-after", 1)
     assert report["failures"], f"{sabotage} went unnoticed in {report['pairs']} pairs"
 
 
-@pytest.mark.parametrize("sabotage", aggregate_pairs.WORKLOAD_SABOTAGE)
+@pytest.mark.parametrize("sabotage", mostly_long(aggregate_pairs.WORKLOAD_SABOTAGE))
 def test_broken_sharing_is_noticed(sabotage: str) -> None:
     report = run_pairs(1, 200, "--workloads", "--break", sabotage, "--stop-after", 1)
     assert report["failures"], f"{sabotage} went unnoticed in {report['pairs']} workloads"

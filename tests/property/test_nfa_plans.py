@@ -27,6 +27,7 @@ from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
 from kleene.testing.strategies import Example, saseplus_examples, saseplus_shrinking_examples, saseplus_streams
 from support import nfa_pairs, sase_pairs
+from support.long_tests import mostly_long
 from support.spark import frame_of
 
 SEEDS = range(200, 220)
@@ -107,7 +108,7 @@ def assert_covered(seen: Counter[str], pairs: int) -> None:
         assert seen[feature] >= share * pairs, (feature, seen)
 
 
-@pytest.mark.parametrize("sabotage", nfa_pairs.SABOTAGE)
+@pytest.mark.parametrize("sabotage", mostly_long(nfa_pairs.SABOTAGE))
 def test_a_broken_engine_is_noticed(sabotage: str) -> None:
     """A test of the test: ways to be subtly wrong, each seen within some hundred pairs."""
     report = run_pairs(1, 800, "--break", sabotage, "--stop-after", 1)

@@ -27,6 +27,7 @@ from kleene.testing.case_routes import canonical
 from kleene.testing.random_queries import sase_query
 from kleene.testing.strategies import Example, _stream, example, examples, sase_examples
 from support import sase_pairs
+from support.long_tests import mostly_long
 from support.spark import frame_of
 
 SCRIPT = Path(sase_pairs.__file__)
@@ -90,7 +91,7 @@ def assert_covered(seen: Counter[str], pairs: int) -> None:
         assert seen[cut] >= 0.03 * pairs, (cut, seen)
 
 
-@pytest.mark.parametrize("sabotage", sase_pairs.SABOTAGE)
+@pytest.mark.parametrize("sabotage", mostly_long(sase_pairs.SABOTAGE))
 def test_a_broken_engine_is_noticed(sabotage: str) -> None:
     """A test of the test: five ways to be subtly wrong, each seen within a few hundred pairs."""
     report = run_script(1, 400, "--break", sabotage, "--stop-after", 1)
