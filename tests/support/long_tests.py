@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -10,6 +11,6 @@ from _pytest.mark import ParameterSet
 ALWAYS = 4
 
 
-def mostly_long(names: Iterable[str]) -> list[ParameterSet]:
+def mostly_long(values: Iterable[Any], always: int = ALWAYS) -> list[ParameterSet]:
     """Parameters of which only the first few are tested by `make test`, the others with `pytest -m long`."""
-    return [pytest.param(name, marks=[] if place < ALWAYS else [pytest.mark.long]) for place, name in enumerate(names)]
+    return [pytest.param(value, marks=[] if place < always else [pytest.mark.long]) for place, value in enumerate(values)]

@@ -24,7 +24,7 @@ from kleene.engine.count_program import Program, Slot, build_program, mask_of
 from kleene.engine.count_totals import Division, Points, Rows, Span, add_up, in_order, start_values
 from kleene.engine.count_values import Attributes, Weights, changed, require_stable, value_columns, wanted_of
 from kleene.engine.grouping import Groups, combined_codes, group_rows, without_nulls
-from kleene.engine.kernels import counting, marking
+from kleene.engine.kernels import counting, marking, prefixes
 from kleene.engine.kernels.counting import FLOAT_TOTAL
 from kleene.engine.kernels.trie_counting import count_trie
 from kleene.engine.marked_program import MarkedProgram, build_marked
@@ -42,7 +42,7 @@ EVER = np.iinfo(np.int64).max
 LONG_AGO = np.iinfo(np.int64).min
 
 # Their arguments are given in groups, which types do not count.
-_count_all: Callable[..., None] = counting.count_all
+_count_all: Callable[..., None] = prefixes.count_all
 _count_stacked: Callable[..., None] = counting.count_stacked
 _count_marked: Callable[..., None] = marking.count_marked
 _count_trie: Callable[..., None] = count_trie

@@ -26,7 +26,8 @@ from kleene.engine.count_program import Cells, Program, Segment, Slot, Wanted, b
 from kleene.engine.count_totals import start_values
 from kleene.engine.count_values import Attributes, Weights, require_stable, wanted_of
 from kleene.engine.counters import EVER, LONG_AGO, Carried, CounterMatcher, CounterPass, Room
-from kleene.engine.kernels import counting
+from kleene.engine.kernels import counting, prefixes
+from kleene.engine.kernels import slices as kernels
 from kleene.engine.kernels.counting import FLOAT_TOTAL, LARGEST, TOTAL
 from kleene.engine.working_matcher import RUN_ROWS, WorkingMatcher
 from kleene.engine.working_set import WorkingSet
@@ -143,7 +144,7 @@ class Combination:
 
     def __call__(self, left: Summary, right: Summary) -> Summary:
         found = Summary(self.initial.copy(), np.zeros(self.floats))
-        counting.combine(self.terms, left.cells, left.floats, right.cells, right.floats, found.cells, found.floats)
+        kernels.combine(self.terms, left.cells, left.floats, right.cells, right.floats, found.cells, found.floats)
         return found
 
 
@@ -195,7 +196,7 @@ def _taken_in(
 ) -> Summary:
     cells, floats = summary.cells.reshape(1, -1).copy(), summary.floats.reshape(1, -1).copy()
     nothing, no_values = np.empty(0, np.int64), np.empty(0)
-    counting.count_all(
+    prefixes.count_all(
         np.array([0, ts.size], np.int64),
         ts,
         rank,

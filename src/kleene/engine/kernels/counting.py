@@ -8,8 +8,8 @@ just made themselves.
 
 Three ways with the window:
 
-- `count_all`: there is none. The cells of the prefixes are all that is kept (section 3.1).
-- `count_marked`: a set of prefix cells for each live start event, let go of when it expires (section 3.2).
+- `prefixes.count_all`: there is none. The cells of the prefixes are all that is kept (section 3.1).
+- `marking.count_marked`: a set of prefix cells for each live start event, let go of when it expires (section 3.2).
 - `count_stacked`: two stacks. The back counts all segments since the last turn; the front holds, for each start event before
   it, the counts of prefixes from there to the turn. A match is a prefix in front and the rest behind: a sum of products over
   the places to cut. When the front has expired, the back is gone over backwards to make a new one. An event is taken in once
@@ -147,78 +147,6 @@ def take_in(
                     float_weights,
                     place,
                 )
-
-
-@kernel
-def count_all(
-    offsets: Array,
-    ts: Array,
-    rank: Array,
-    masks: Array,
-    since: int,
-    ranges: Array,
-    operations: Array,
-    carried: Array,
-    carried_floats: Array,
-    weights: Array,
-    float_weights: Array,
-    triggers: int,
-    trigger_ranges: Array,
-    trigger_queries: Array,
-    slot_ranges: Array,
-    slots: Array,
-    terms: Array,
-    seen: Array,
-    positions: Array,
-    place_bases: Array,
-    places: Array,
-    bases: Array,
-    values: Array,
-    float_values: Array,
-) -> None:
-    """Values at every trigger from the time `since` on, without a window; `carried` has the cells of each partition, before and
-    after.
-    """
-    for partition in range(offsets.size - 1):
-        cells = carried[partition]
-        floats = carried_floats[partition]
-        place = offsets[partition]
-        end = offsets[partition + 1]
-        while place < end:
-            last = place + 1
-            while last < end and rank[last] == rank[place]:
-                last += 1
-            take_in(place, last, masks, ranges, operations, cells, floats, weights, float_weights)
-            for at in range(place, last):
-                asked = masks[at] & triggers if ts[at] >= since else np.int64(0)
-                while asked:
-                    bit = lowest_bit(asked)
-                    asked &= asked - 1
-                    for k in range(trigger_ranges[bit], trigger_ranges[bit + 1]):
-                        query = trigger_queries[k]
-                        if seen[query] == at:
-                            continue
-                        seen[query] = at
-                        position = positions[query]
-                        positions[query] += 1
-                        places[place_bases[query] + position] = at
-                        write_slots(
-                            query,
-                            position,
-                            slot_ranges,
-                            slots,
-                            terms,
-                            False,
-                            carried,
-                            carried_floats,
-                            0,
-                            cells,
-                            floats,
-                            bases,
-                            values,
-                            float_values,
-                        )
-            place = last
 
 
 @inlined
@@ -625,36 +553,3 @@ def count_stacked(
                                 )
                                 positions[query] += 1
             place = last
-
-
-@kernel
-def combine(
-    terms: Array,
-    left: Array,
-    left_floats: Array,
-    right: Array,
-    right_floats: Array,
-    cells: Array,
-    floats: Array,
-) -> None:
-    """The cells of two adjacent stretches of events, added to `cells` and `floats`: for each place to cut a segment a term
-    (kind, target, cell on the left, cell on the right).
-    """
-    for term in range(terms.shape[0]):
-        kind = terms[term, 0]
-        target = terms[term, 1]
-        before = terms[term, 2]
-        after = terms[term, 3]
-        if kind == PRODUCT:
-            cells[target] = plus(cells[target], times(left[before], right[after]))
-        elif kind == FLOAT_FRONT:
-            if right[after] != 0:
-                floats[target] += left_floats[before] * float(right[after])
-        elif kind == FLOAT_BACK:
-            if left[before] != 0:
-                floats[target] += float(left[before]) * right_floats[after]
-        elif kind == LARGEST_FRONT:
-            if right[after] != 0:
-                cells[target] = max(cells[target], left[before])
-        elif left[before] != 0:
-            cells[target] = max(cells[target], right[after])
