@@ -85,7 +85,7 @@ def test_no_name_is_left_but_the_columns_of_having() -> None:
     )
     assert query.query.where is not None
     assert not any(isinstance(node, Name) for node in walk(query.query.where))
-    assert query.equivalences == (Equivalence("id", Literal(2)),)
+    assert query.equivalences == (Equivalence("name"), Equivalence("id", Literal(2)))  # what is grouped by divides the stream
     assert query.query.having == And((Comparison(">", Name("count"), Literal(3)), Comparison("=", Name("name"), Literal("x"))))
     assert query.window == 1_000_000
 
