@@ -76,7 +76,7 @@ def twin(kernel: Any, plain_kernel: Any, name: str, seen: Counter[str]) -> Calla
     """A kernel that also runs as plain Python, and compares results and everything written into its arguments."""
 
     def run(*arguments: Any) -> Any:
-        theirs = [uncompiled(copy.deepcopy(item) if isinstance(item, np.ndarray) else item) for item in arguments]
+        theirs = [uncompiled(copy.deepcopy(item) if isinstance(item, np.ndarray | tuple) else item) for item in arguments]
         result = kernel(*arguments)
         with np.errstate(over="ignore"):
             expected = plain_kernel(*theirs)

@@ -515,7 +515,7 @@ def _ratio_sums() -> None:
     wrong = f"self._on_last(of, ({kind}, cell, self.carried(rest, place, slot), {counts}))"
     broken(count_program.Cells, "carried", given, wrong)()
     last = "else:\n            cells[target] = NONE"
-    ratio = "cells[source] * cells[operations[k, 3] >> 32] // max(cells[operations[k, 3] & 0xFFFFFFFF], 1)"
+    ratio = "cells[source] * cells[table[k, 3] >> 32] // max(cells[table[k, 3] & 0xFFFFFFFF], 1)"
     broken(counting, "operate", last, f"elif kind == {RATIO}:\n            cells[target] = {ratio}\n        {last}")()
 
 
@@ -538,7 +538,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
     "ratio-sums": _ratio_sums,
     # A start event is let go of one instant late: from the front, or when the back is turned over.
-    "late-expiry": broken(counting, "settle", "front_ts[oldest] <= limit", "front_ts[oldest] < limit"),
+    "late-expiry": broken(counting, "settle", "front.ts[oldest] <= limit", "front.ts[oldest] < limit"),
     "late-turn": broken(counting, "settle", "ts[first] > limit", "ts[first] >= limit"),
     # Simultaneous events extend one another; an event extends what it has just made itself.
     "arrival-order": broken(counting, "take_in", LEVELS, EVENTS),
@@ -559,11 +559,11 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "late-drop": broken(marking, "drop", "heads[ring]] <= limit", "heads[ring]] < limit"),
     "no-marked-reset": broken(marking, "run_over", "cells[target, s] = 0", "pass"),
     # What a partition counted before stays in the total of its group.
-    "stale-partitions": broken(totals, "put", "totals[slot, group] - current[slot, partition]", "totals[slot, group]"),
+    "stale-partitions": broken(totals, "put", " - into.current[slot, partition]", ""),
     # Expiry comes after the triggers of the same instant; its row stands beside theirs; simultaneous triggers come one by one.
     "late-totals": broken(totals, "add_up", "if due <= now:", "if due < now:"),
-    "double-rows": broken(totals, "add_up", "triggered[group] == due", "False"),
-    "single-triggers": broken(totals, "add_up", "rank[trigger_rows[last]] == rank[trigger_rows[trigger]]", "last == trigger"),
+    "double-rows": broken(totals, "add_up", "if marks.triggered[group] != due:", "if True:"),
+    "single-triggers": broken(totals, "add_up", " and stream.rank[triggers.rows[last]] == ", " and last == trigger or 0 > "),
     # Rows of an instant are written before all of its events have come.
     "hasty-rows": broken(counters.SharedCounterMatcher, "_run", 'side="left"', 'side="right"'),
     # Of matches that are built: one that ends with the trigger is not yet there; half of those that are alive are overlooked.
@@ -575,10 +575,8 @@ WORKLOAD_SABOTAGE: dict[str, Callable[[], None]] = {
     # Queries with different windows are counted with the first one's.
     "one-window": broken(shared_counters, "together", "(bound.window, plan.partition", "(plan.partition"),
     # A snapshot counts for a start event that has expired, or not for the oldest one.
-    "old-snapshots": broken(
-        marking, "value_of", "heads[connections[number, FIRST_RING]]", "max(heads[connections[number, FIRST_RING]] - 1, 0)"
-    ),
-    "short-snapshots": broken(marking, "connect", "heads[first] - 1, -1)", "heads[first], -1)"),
+    "old-snapshots": broken(marking, "value_of", "alive(number, oldest, cell", "alive(number, max(oldest - 1, 0), cell"),
+    "short-snapshots": broken(marking, "connect", "rings.heads[first] - 1, -1)", "rings.heads[first], -1)"),
     # Components with different conditions share a test.
     "one-test": broken(shared_counters, "_key", "frozenset(anonymous(item) for item in predicates)", "None"),
 }

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from kleene.engine.kernels import counting as k
+from kleene.engine.kernels.counter_tables import Operations, Values
 
 Array = np.ndarray[Any, Any]
 
@@ -72,14 +73,6 @@ def mask_of(bits: Iterable[int]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Operations:
-    """Operations (kind, target, source, weight), and which of them each test has at each level."""
-
-    table: Array
-    ranges: Array
-
-
-@dataclass(frozen=True, slots=True)
 class Program:
     """The tables that kernels read; see `kleene.engine.kernels.counting`."""
 
@@ -93,17 +86,15 @@ class Program:
     kept: Array
     """The cells of prefixes, which make a row of the front."""
     float_kept: Array
-    slot_ranges: Array
-    slots: Array
-    """(kind, first term, last term) of each slot."""
-    terms: Array
-    """(kind, column of the front or -1, cell) of each term."""
+    values: Values
+    """Terms are (kind, column of the front or -1, cell)."""
     starts: int
-    triggers: int
-    start_ranges: Array
-    start_queries: Array
-    trigger_ranges: Array
-    trigger_queries: Array
+    """The mask of tests that begin a match."""
+
+    def kinds(self, query: int) -> Array:
+        """The kinds of a query's slots."""
+        first, last = self.values.slot_ranges[query : query + 2]
+        return np.ascontiguousarray(self.values.slots[first:last, 0])
 
 
 @lru_cache(maxsize=256)
@@ -121,7 +112,6 @@ def build_program(wanted: tuple[Wanted, ...], bits: int, windowed: bool) -> Prog
                 terms.extend(_terms(cells, front, path, slot, index, windowed))
             slots.append((slot.kind, begin, len(terms)))
         slot_ranges.append(len(slots))
-    starts, triggers = [item.starts for item in wanted], [item.triggers for item in wanted]
     return Program(
         wanted,
         cells.operations(cells.forward),
@@ -130,13 +120,8 @@ def build_program(wanted: tuple[Wanted, ...], bits: int, windowed: bool) -> Prog
         cells.floats,
         np.array(front.integers, np.int64),
         np.array(front.floats, np.int64),
-        np.array(slot_ranges, np.int64),
-        np.array(slots, np.int64).reshape(-1, 3),
-        np.array(terms, np.int64).reshape(-1, 3),
-        reduce(or_, starts),
-        reduce(or_, triggers),
-        *_by_bit(starts, bits),
-        *_by_bit(triggers, bits),
+        values_of(slot_ranges, slots, terms),
+        reduce(or_, (item.starts for item in wanted)),
     )
 
 
@@ -152,7 +137,14 @@ def cells_of(wanted: tuple[Wanted, ...], bits: int, windowed: bool) -> Cells:
     return cells
 
 
-def _by_bit(masks: Sequence[int], bits: int) -> tuple[Array, Array]:
+def values_of(slot_ranges: list[int], slots: list[tuple[int, int, int]], terms: list[tuple[int, int, int]]) -> Values:
+    """Slots and terms as tables."""
+    return Values(
+        *(np.array(item, np.int64).reshape(shape) for item, shape in ((slot_ranges, -1), (slots, (-1, 3)), (terms, (-1, 3))))
+    )
+
+
+def by_bit(masks: Sequence[int], bits: int) -> tuple[Array, Array]:
     """Which queries have each bit in their mask, as ranges of one list."""
     lists = [[query for query, mask in enumerate(masks) if mask >> bit & 1] for bit in range(bits)]
     ranges = np.cumsum([0, *(len(item) for item in lists)])
@@ -278,7 +270,7 @@ class Cells:
         for bit in range(self._bits):
             for level in range(levels + 1):
                 ranges[bit, level] = np.searchsorted(order, bit * (levels + 1) + level)
-        return Operations(np.array([operation for _, _, operation in placed], np.uint64).reshape(-1, 4), ranges)
+        return Operations(ranges, np.array([operation for _, _, operation in placed], np.uint64).reshape(-1, 4))
 
 
 _CARRIED = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +10,11 @@ import numpy as np
 from kleene.engine.count_program import Program
 from kleene.engine.count_values import overflow
 from kleene.engine.grouping import Groups
-from kleene.engine.kernels import totals
+from kleene.engine.kernels import totals as kernels
 from kleene.engine.kernels.counting import FLOAT_TOTAL, LARGEST, NONE, TOTAL
+from kleene.engine.kernels.totals import Span
 
 Array = np.ndarray[Any, Any]
-
-_add_up: Callable[..., None] = totals.add_up  # its arguments are given in groups, which types do not count
 
 NEVER = np.iinfo(np.int64).min
 
@@ -73,24 +71,14 @@ class Division:
     groups: int
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The instants that rows are wanted of: since <= instant < until; with `on_change` those of expiries too."""
-
-    since: int
-    until: int
-    window: int
-    on_change: bool
-
-
 def start_values(program: Program, query: int, cells: Array, floats: Array) -> tuple[Array, Array]:
     """The values of a query's slots from the cells of partitions (rows), nothing being in front."""
-    first, last = program.slot_ranges[query], program.slot_ranges[query + 1]
-    largest = (program.slots[first:last, 0] == LARGEST)[:, None]
+    first, last = program.values.slot_ranges[query : query + 2]
+    largest = (program.kinds(query) == LARGEST)[:, None]
     values = np.where(largest, NONE, np.zeros(cells.shape[0], np.int64))
     float_values = np.zeros((last - first, cells.shape[0]))
-    for place, (kind, begin, end) in enumerate(program.slots[first:last]):
-        for _, column, cell in program.terms[begin:end]:
+    for place, (kind, begin, end) in enumerate(program.values.slots[first:last]):
+        for _, column, cell in program.values.terms[begin:end]:
             if column >= 0:
                 continue
             if kind == FLOAT_TOTAL:
@@ -117,91 +105,58 @@ def add_up(
     """The rows of a query, and the values that slots had before the expiries among them. `emitting` tells of each row of events
     whether it is a trigger.
     """
-    trigger_rows, trigger_sources = by_row(triggers.places, groups)
-    expiry_rows, expiry_sources = by_row(expiries.places, groups)
-    room = trigger_rows.size + (expiry_rows.size if span.on_change else 0)
-    state = np.zeros(2, np.int64)
-    slots, count = kinds.size, division.groups
-    trees = _Trees(kinds, division, before)
-    out = (
-        np.empty(room, np.int64),
-        np.empty(room, bool),
-        np.empty((slots, room), np.int64),
-        np.empty((slots, room)),
-        np.empty((slots, room), np.int64),
-        np.empty((slots, room)),
-    )
-    touched = expiry_rows.size if span.on_change else 0
-    _add_up(
-        ts,
-        rank,
-        emitting,
-        division.partition,
-        division.group_of.take(division.partition),
-        span.window,
-        span.since,
-        span.until,
-        span.on_change,
-        kinds,
-        trigger_rows,
-        trigger_sources,
-        triggers.values,
-        triggers.floats,
-        expiry_rows,
-        expiry_sources,
-        expiries.values,
-        expiries.floats,
-        *trees.arrays(),
-        np.full(count, NEVER, np.int64),
-        np.full(count, NEVER, np.int64),
-        np.empty(touched, np.int64),
-        np.empty((slots, touched), np.int64),
-        np.empty((slots, touched)),
-        *out,
+    asked = kernels.Changes(*by_row(triggers.places, groups), triggers.values, triggers.floats)
+    expired = kernels.Changes(*by_row(expiries.places, groups), expiries.values, expiries.floats)
+    touched = expired.rows.size if span.on_change else 0
+    room = asked.rows.size + touched
+    state, slots = np.zeros(2, np.int64), kinds.size
+    found = kernels.Found(np.empty(room, np.int64), np.empty(room, bool), *_room(slots, room), *_room(slots, room))
+    triggered, stamped = np.full((2, division.groups), NEVER, np.int64)
+    kernels.add_up(
+        kernels.Stream(ts, rank, emitting, division.partition, division.group_of.take(division.partition)),
+        span,
+        asked,
+        expired,
+        _totals(kinds, division, before),
+        kernels.Marks(triggered, stamped, np.empty(touched, np.int64), *_room(slots, touched)),
+        found,
         state,
     )
-    if state[totals.OVERFLOWED]:
+    if state[kernels.OVERFLOWED]:
         raise overflow()
-    made = int(state[totals.ROWS])
-    events, expired, values, floats, earlier, float_earlier = (array[..., :made] for array in out)
-    instants = ts[events] + np.where(expired, span.window, 0)
-    return Rows(events, instants, values, floats, expired), earlier[:, expired], float_earlier[:, expired]
+    made = kernels.Found(*(array[..., : state[kernels.ROWS]] for array in found))
+    instants = ts[made.rows] + np.where(made.expired, span.window, 0)
+    rows = Rows(made.rows, instants, made.values, made.floats, made.expired)
+    return rows, made.earlier[:, made.expired], made.float_earlier[:, made.expired]
 
 
-class _Trees:
-    """The values of partitions, and of groups as totals and as trees over their partitions."""
+def _room(slots: int, count: int) -> tuple[Array, Array]:
+    """Room for so many values of slots, integers and floats."""
+    return np.empty((slots, count), np.int64), np.empty((slots, count))
 
-    def __init__(self, kinds: Array, division: Division, before: tuple[Array, Array] | None) -> None:
-        group_of, groups = division.group_of, division.groups
-        slots, partitions = kinds.size, group_of.size
-        self._current = np.zeros((slots, partitions), np.int64)
-        order = np.argsort(group_of, kind="stable")
-        members = np.bincount(group_of, minlength=groups)
-        sizes = np.int64(1) << np.ceil(np.log2(np.maximum(members, 1))).astype(np.int64)
-        self._roots = np.concatenate([[0], np.cumsum(2 * sizes)]).astype(np.int64)
-        firsts = np.concatenate([[0], np.cumsum(members)])[:-1]
-        self._leaves = np.empty(partitions, np.int64)
-        self._leaves[order] = np.arange(partitions) - np.repeat(firsts, members) + np.repeat(sizes, members)
-        nodes = int(self._roots[-1]) if (kinds != TOTAL).any() else 0
-        self._trees = np.full((slots, nodes), NONE, np.int64)
-        self._float_trees = np.zeros((slots, nodes))
-        self._totals = np.where((kinds == LARGEST)[:, None], NONE, np.zeros(groups, np.int64))
-        self._float_totals = np.zeros((slots, groups))
-        if before is not None:
-            self._begin(kinds, group_of, *before)
 
-    def _begin(self, kinds: Array, group_of: Array, values: Array, floats: Array) -> None:
-        """Starts from the values that partitions have already."""
-        if totals.begin(group_of, kinds, values, floats, *self.arrays()):
-            raise overflow()
-
-    def arrays(self) -> tuple[Array, ...]:
-        return (
-            self._current,
-            self._leaves,
-            self._roots,
-            self._trees,
-            self._float_trees,
-            self._totals,
-            self._float_totals,
-        )
+def _totals(kinds: Array, division: Division, before: tuple[Array, Array] | None) -> kernels.Totals:
+    """Totals of nothing, or of the values that partitions have already."""
+    group_of, groups = division.group_of, division.groups
+    slots, partitions = kinds.size, group_of.size
+    order = np.argsort(group_of, kind="stable")
+    members = np.bincount(group_of, minlength=groups)
+    sizes = np.int64(1) << np.ceil(np.log2(np.maximum(members, 1))).astype(np.int64)
+    roots = np.concatenate([[0], np.cumsum(2 * sizes)]).astype(np.int64)
+    firsts = np.concatenate([[0], np.cumsum(members)])[:-1]
+    leaves = np.empty(partitions, np.int64)
+    leaves[order] = np.arange(partitions) - np.repeat(firsts, members) + np.repeat(sizes, members)
+    nodes = int(roots[-1]) if (kinds != TOTAL).any() else 0
+    found = kernels.Totals(
+        kinds,
+        np.zeros((slots, partitions), np.int64),
+        leaves,
+        roots,
+        np.full((slots, nodes), NONE, np.int64),
+        np.zeros((slots, nodes)),
+        np.where((kinds == LARGEST)[:, None], NONE, np.zeros(groups, np.int64)),
+        np.zeros((slots, groups)),
+    )
+    if before is not None and kernels.begin(group_of, *before, found):
+        raise overflow()
+    return found

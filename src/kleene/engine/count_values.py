@@ -14,6 +14,7 @@ from kleene.common.columns import view
 from kleene.common.errors import DataError, Problem
 from kleene.engine.aggregate_output import average_column, total_column
 from kleene.engine.count_program import Slot, Wanted, mask_of
+from kleene.engine.kernels.counter_tables import Weights
 from kleene.engine.kernels.counting import CAP, FLOAT_TOTAL, LARGEST, NONE, TOTAL
 from kleene.engine.order_codes import OrderCodes, order_codes
 from kleene.engine.vectorized import of_types, widen
@@ -108,7 +109,7 @@ def require_stable(plan: CounterPlan, working: WorkingSet, rows: int) -> None:
                 raise DataError(Problem(message, hint="leave such values out, or give the query a window"))
 
 
-class Weights:
+class WeightColumns:
     """The weight columns of a program, each once."""
 
     def __init__(self) -> None:
@@ -118,7 +119,7 @@ class Weights:
         columns = self._keys[FLOAT_TOTAL if what == FLOAT else TOTAL]
         return columns.setdefault((name, what), len(columns))
 
-    def arrays(self, attributes: Attributes, rows: int) -> tuple[Array, Array]:
+    def of(self, attributes: Attributes, rows: int) -> Weights:
         """The integer and the float weights, one row for each column."""
         integers, floats = (
             np.empty((len(keys), rows), kind)
@@ -128,7 +129,7 @@ class Weights:
             integers[number] = attributes.weights(name, what)
         for (name, what), number in self._keys[FLOAT_TOTAL].items():
             floats[number] = attributes.weights(name, what)
-        return integers, floats
+        return Weights(integers, floats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class ItemSlots:
 
 
 def wanted_of(
-    plan: CounterPlan, bits: Sequence[int], attributes: Attributes, weights: Weights, *, cautious: bool
+    plan: CounterPlan, bits: Sequence[int], attributes: Attributes, weights: WeightColumns, *, cautious: bool
 ) -> tuple[Wanted, tuple[ItemSlots, ...]]:
     """What a plan wants of the counters, with its tests at the given bits, and how its items are read from the slots."""
     slots: dict[Slot, int] = {}

@@ -10,8 +10,10 @@ A row is written when a later instant has been seen: every one of simultaneous t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import reduce
 from itertools import pairwise
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -20,15 +22,16 @@ import pyarrow as pa
 from kleene.common.columns import concat, take
 from kleene.common.errors import DataError, Problem
 from kleene.engine.aggregate_output import AggregateWriter, grouped, time_column
-from kleene.engine.count_program import Program, Slot, build_program, mask_of
-from kleene.engine.count_totals import Division, Points, Rows, Span, add_up, in_order, start_values
-from kleene.engine.count_values import Attributes, Weights, changed, require_stable, value_columns, wanted_of
+from kleene.engine.count_program import Program, Slot, build_program, by_bit, mask_of
+from kleene.engine.count_totals import Division, Points, Rows, add_up, in_order, start_values
+from kleene.engine.count_values import Attributes, WeightColumns, changed, require_stable, value_columns, wanted_of
 from kleene.engine.grouping import Groups, combined_codes, group_rows, without_nulls
-from kleene.engine.kernels import counting, marking, prefixes
+from kleene.engine.kernels import counting, marking, prefixes, trie_counting
+from kleene.engine.kernels.counter_tables import Asked, Counts, Events, Front, Leading, Weights
 from kleene.engine.kernels.counting import FLOAT_TOTAL
-from kleene.engine.kernels.trie_counting import count_trie
+from kleene.engine.kernels.totals import Span
 from kleene.engine.marked_program import MarkedProgram, build_marked
-from kleene.engine.trie_program import TrieProgram, build_trie
+from kleene.engine.trie_program import build_trie
 from kleene.engine.vectorized import widen
 from kleene.engine.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher
 from kleene.engine.working_set import WorkingSet
@@ -40,12 +43,6 @@ Array = np.ndarray[Any, Any]
 
 EVER = np.iinfo(np.int64).max
 LONG_AGO = np.iinfo(np.int64).min
-
-# Their arguments are given in groups, which types do not count.
-_count_all: Callable[..., None] = prefixes.count_all
-_count_stacked: Callable[..., None] = counting.count_stacked
-_count_marked: Callable[..., None] = marking.count_marked
-_count_trie: Callable[..., None] = count_trie
 
 MOST_TALLIED = 16
 """Up to so many tests, all combinations are tallied at once."""
@@ -155,8 +152,10 @@ def _joined(kept: pa.Array, column: pa.Array) -> pa.Array:
 class Room:
     """Where a kernel writes the values of each query's slots, at places that have a test of the query's mask."""
 
-    def __init__(self, program: Program, masks: list[int], tallies: Tallies) -> None:
-        self._slots = np.diff(program.slot_ranges)
+    def __init__(self, program: Program, masks: list[int], tallies: Tallies, bits: int) -> None:
+        self._slots = np.diff(program.values.slot_ranges)
+        self._tests = reduce(or_, masks)
+        self._asking = by_bit(masks, bits)
         counts = [tallies.passing(mask) for mask in masks]
         self._seen = np.full(len(masks), -1, np.int64)
         self._positions = np.zeros(len(masks), np.int64)
@@ -164,12 +163,16 @@ class Room:
         self._places = np.empty(int(self._place_bases[-1]), np.int64)
         self._bases = _bases(np.repeat(counts, self._slots))
         self._values = np.empty(int(self._bases[-1]), np.int64)
-        self._floating = bool((program.slots[:, 0] == FLOAT_TOTAL).any())
+        self._floating = bool((program.values.slots[:, 0] == FLOAT_TOTAL).any())
         self._floats = np.empty(int(self._bases[-1]) if self._floating else 0)
 
-    def arrays(self) -> tuple[Array, ...]:
+    def asked(self) -> Asked:
         """What kernels take."""
-        return (self._seen, self._positions, self._place_bases, self._places, self._bases, self._values, self._floats)
+        pending = np.empty(self._seen.size, np.int64)
+        places = self._place_bases, self._places
+        return Asked(
+            self._tests, *self._asking, pending, self._seen, self._positions, *places, self._bases, self._values, self._floats
+        )
 
     def points(self) -> list[Points]:
         """What was written, for each query."""
@@ -208,6 +211,10 @@ def _grouped(codes: Array | None, partitions: int, ts: Array, masks: Array) -> G
     return group_rows(codes, partitions, ts, masks)
 
 
+def _trie_cost(trie: trie_counting.Trie, load: Load) -> float:
+    return trie_cost(np.diff(trie.ranges).astype(int).tolist(), (int(trie.width), int(trie.nodes)), load)
+
+
 def _power(count: int) -> int:
     """The smallest power of two that is not less.
 
@@ -242,7 +249,7 @@ class CounterPass:
         rank = working.rank()
         self._rank = self._ts if rank is working.ts else rank[:rows]
         self._attributes = Attributes(shared.bound, working, rows)
-        weights = Weights()
+        weights = WeightColumns()
         wanted = [
             wanted_of(plan, bits, self._attributes, weights, cautious=self._is_cautious())
             for plan, bits in zip(shared.plans, shared.bits, strict=True)
@@ -253,8 +260,7 @@ class CounterPass:
         masks = working.masks[:rows]
         self._groups = _grouped(self._codes, self._partitions, self._ts, masks)
         self._placed_rank = self._groups.ts if self._rank is self._ts else self._groups.places(self._rank)
-        integers, floats = weights.arrays(self._attributes, rows)
-        self._weights = self._groups.places(integers), self._groups.places(floats)
+        self._weights = Weights(*map(self._groups.places, weights.of(self._attributes, rows)))
         self._tallies = Tallies(masks, len(shared.scanned))
         self.starts = self._tallies.passing(self._program.starts)
         self._added = [
@@ -270,11 +276,29 @@ class CounterPass:
         """Whether counters have to mean the same whatever the events in hand are like."""
         return self._shared.window is None
 
-    def _leading(self) -> tuple[int, int, Array, Array]:
-        """How many of the first places only make the first front, whether start events between them and the rest last, and the
-        cells of what lies in between.
-        """
-        return 0, 0, self._program.initial, np.zeros(self._program.floats)
+    @property
+    def _events(self) -> Events:
+        return Events(self._groups.offsets, self._groups.ts, self._placed_rank, self._groups.masks)
+
+    @property
+    def _initial(self) -> Counts:
+        """The cells before any event."""
+        return Counts(self._program.initial, np.zeros(self._program.floats))
+
+    def _leading(self) -> Leading:
+        """What lies before the events: nothing."""
+        return Leading(0, 0, self._initial)
+
+    def _front(self, rows: int) -> Front:
+        """Room for so many rows of the front."""
+        kept, float_kept = self._program.kept, self._program.float_kept
+        room = np.empty((rows, kept.size), np.int64), np.empty((rows, float_kept.size))
+        return Front(kept, float_kept, *room, np.empty(rows, np.int64))
+
+    @property
+    def _longest(self) -> int:
+        """How many events the largest partition has."""
+        return int(np.diff(self._groups.offsets).max())
 
     def _partition_codes(self) -> tuple[Array | None, int]:
         """The partition of each row as a code (None: there is one), and how many there are."""
@@ -291,8 +315,9 @@ class CounterPass:
     def _run(self) -> tuple[list[Points], list[Points]]:
         """The values at triggers and after expiries, for each query."""
         wanted = self._program.wanted
-        triggers = Room(self._program, [item.triggers for item in wanted], self._tallies)
-        expiries = Room(self._program, [item.starts if self._expiring else 0 for item in wanted], self._tallies)
+        bits = len(self._shared.scanned)
+        triggers = Room(self._program, [item.triggers for item in wanted], self._tallies, bits)
+        expiries = Room(self._program, [item.starts if self._expiring else 0 for item in wanted], self._tallies, bits)
         if self._shared.window is None:
             self._count_all(triggers)
         else:
@@ -307,7 +332,7 @@ class CounterPass:
             self._count_trie(window, trie, room)
             return
         load = self._load(window)
-        stacks, of_trie = self._stacks_cost(load), np.inf if trie is None else trie_cost(trie.actions_of, trie.size, load)
+        stacks, of_trie = self._stacks_cost(load), np.inf if trie is None else _trie_cost(trie, load)
         cuts = self._marking_cuts(load, np.inf if method == "marking" else min(stacks, of_trie)) if method != "stacks" else None
         if cuts is not None:
             self._count_marked(window, cuts, room, expiries)
@@ -355,50 +380,27 @@ class CounterPass:
         program = build_marked(self._program.wanted, len(self._shared.scanned), cuts)
         before = _bases((groups.masks & program.starts) != 0)
         most = int(np.diff(before[groups.offsets]).max())
-        snapshots, snapshot_at, known = self._snapshots(program, window)
+        rings = len(program.ring_bits)
+        alive = np.zeros(rings, np.int64), np.zeros(rings, np.int64), np.empty((rings, most), np.int64)
         peak = np.zeros(1, np.int64)
-        _count_marked(
-            groups.offsets,
-            groups.ts,
-            self._placed_rank,
-            groups.masks,
+        marking.count_marked(
+            self._events,
             window,
             LONG_AGO if self._expiring else self._since,
-            program.starts,
-            self._program.triggers,
-            program.ring_of,
-            program.ring_ranges,
-            program.ring_cells,
-            program.ring_float_ranges,
-            program.ring_floats,
-            program.initial,
-            program.forward.ranges,
-            program.forward.table,
-            program.operation_rings,
-            *self._weights,
-            program.connection_ranges,
-            program.connection_list,
-            program.connections,
-            np.zeros(len(program.ring_bits), np.int64),
-            np.zeros(len(program.ring_bits), np.int64),
-            np.empty((len(program.ring_bits), most), np.int64),
-            np.empty((program.initial.size, most), np.int64),
-            np.empty((program.floats, most)),
-            snapshots,
-            snapshot_at,
-            known,
-            self._program.trigger_ranges,
-            self._program.trigger_queries,
-            self._program.start_ranges,
-            self._program.start_queries,
-            self._program.slot_ranges,
-            program.slots,
-            program.terms,
-            peak,
-            *room.arrays(),
-            self._expiring,
             self._until,
-            *expiries.arrays(),
+            program.starts,
+            program.forward,
+            program.operation_rings,
+            self._weights,
+            program.initial,
+            Counts(np.empty((program.initial.size, most), np.int64), np.empty((program.floats, most))),
+            marking.Rings(program.ring_of, *program.ring_cells, *program.ring_floats, *alive),
+            marking.Connections(*program.connections_of, program.connections, *self._snapshots(program, window)),
+            program.values,
+            room.asked(),
+            expiries.asked(),
+            self._expiring,
+            peak,
         )
         self.peak = int(peak[0])
 
@@ -428,36 +430,19 @@ class CounterPass:
                 most = max(most, int((np.arange(ts.size) - np.searchsorted(ts, ts - window, side="right")).max()) + 1)
         return most + 1
 
-    def _count_trie(self, window: int, trie: TrieProgram, room: Room) -> None:
-        program, groups = self._program, self._groups
-        rows = min(int(np.diff(groups.offsets).max()), self.starts) + 1
-        _count_trie(
-            groups.offsets,
-            groups.ts,
-            self._placed_rank,
-            groups.masks,
+    def _count_trie(self, window: int, trie: trie_counting.Trie, room: Room) -> None:
+        rows = min(self._longest, self.starts) + 1
+        trie_counting.count_trie(
+            self._events,
             window,
             self._since,
-            program.starts,
-            program.triggers,
-            trie.ranges,
-            trie.actions,
-            trie.deepest,
-            np.uint64(trie.width),
-            np.uint64(trie.nodes),
-            trie.subtrees,
-            trie.back,
-            trie.turned,
-            np.empty(trie.back.size, np.int64),
-            np.empty(trie.turned.size, np.int64),
-            np.empty(rows * trie.nodes, np.int64),
+            self._program.starts,
+            trie,
+            np.empty_like(trie.back),
+            np.empty_like(trie.turned),
+            np.empty(rows * int(trie.nodes), np.int64),
             np.empty(rows, np.int64),
-            program.trigger_ranges,
-            program.trigger_queries,
-            trie.leaf_ranges,
-            trie.paths,
-            trie.columns,
-            *room.arrays()[:-1],
+            room.asked(),
         )
 
     def _count_all(self, room: Room) -> None:
@@ -467,64 +452,37 @@ class CounterPass:
                 require_stable(plan, self._working, self._ts.size)
         cells, floats = carried.started(program, self._key_codes, self._partitions)
         self._before = [start_values(program, query, cells, floats) for query in range(len(program.wanted))]
-        _count_all(
-            self._groups.offsets,
-            self._groups.ts,
-            self._placed_rank,
-            self._groups.masks,
+        prefixes.count_all(
+            self._events,
             self._since if not any(self._added) else LONG_AGO,
-            program.forward.ranges,
-            program.forward.table,
-            cells,
-            floats,
-            *self._weights,
-            program.triggers,
-            program.trigger_ranges,
-            program.trigger_queries,
-            program.slot_ranges,
-            program.slots,
-            program.terms,
-            *room.arrays(),
+            program.forward,
+            self._weights,
+            Counts(cells, floats),
+            self._front(0),
+            program.values,
+            room.asked(),
         )
         carried.keep(self._keys, self._key_codes, cells, floats)
 
     def _count_stacked(self, window: int, room: Room, expiries: Room) -> None:
-        program, groups = self._program, self._groups
-        rows = int(np.diff(groups.offsets).max()) + 1
-        _count_stacked(
-            groups.offsets,
-            groups.ts,
-            self._placed_rank,
-            groups.masks,
+        program = self._program
+        counting.count_stacked(
+            self._events,
             window,
             LONG_AGO if self._expiring else self._since,
-            program.starts,
-            program.triggers,
-            program.forward.ranges,
-            program.forward.table,
-            program.backward.ranges,
-            program.backward.table,
-            *self._weights,
-            *self._leading(),
-            program.initial,
-            np.empty(program.initial.size, np.int64),
-            np.empty(program.floats),
-            program.kept,
-            program.float_kept,
-            np.empty((rows, program.kept.size), np.int64),
-            np.empty((rows, program.float_kept.size)),
-            np.empty(rows, np.int64),
-            program.trigger_ranges,
-            program.trigger_queries,
-            program.start_ranges,
-            program.start_queries,
-            program.slot_ranges,
-            program.slots,
-            program.terms,
-            *room.arrays(),
-            self._expiring,
             self._until,
-            *expiries.arrays(),
+            program.starts,
+            program.forward,
+            program.backward,
+            self._weights,
+            self._leading(),
+            self._initial,
+            Counts(np.empty(program.initial.size, np.int64), np.empty(program.floats)),
+            self._front(self._longest + 1),
+            program.values,
+            room.asked(),
+            expiries.asked(),
+            self._expiring,
         )
 
     def written(self, number: int, writer: AggregateWriter) -> pa.RecordBatch:
@@ -545,7 +503,7 @@ class CounterPass:
     def _added_up(self, number: int) -> tuple[Rows, Array, Array]:
         """Partitions as groups, with the values of slots before expiries."""
         plan, program = self._shared.plans[number], self._program
-        kinds = program.slots[program.slot_ranges[number] : program.slot_ranges[number + 1], 0]
+        kinds = program.kinds(number)
         window = 0 if self._shared.window is None else self._shared.window
         on_change = plan.bound.query.emit_on_change and self._shared.window is not None
         span = Span(self._since, self._until, window, on_change)

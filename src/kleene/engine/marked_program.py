@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kleene.engine.count_program import Cells, Operations, Slot, Wanted
+from kleene.engine.count_program import Cells, Slot, Wanted, values_of
 from kleene.engine.kernels import counting as k
+from kleene.engine.kernels.counter_tables import Operations, Values
 from kleene.plan.chopping import Cuts, Steps, pieces_of
 
 Array = np.ndarray[Any, Any]
@@ -27,19 +28,18 @@ class MarkedProgram:
     ring_of: Array
     """The ring of each test, -1 for one that begins nothing."""
     ring_bits: tuple[int, ...]
-    ring_ranges: Array
-    ring_cells: Array
-    ring_float_ranges: Array
-    ring_floats: Array
+    """The test of each ring."""
+    ring_cells: tuple[Array, Array]
+    """Which cells each ring has: ranges of a list; then the same of float cells."""
+    ring_floats: tuple[Array, Array]
     initial: Array
     floats: int
     forward: Operations
     operation_rings: Array
-    connection_ranges: Array
-    connection_list: Array
+    connections_of: tuple[Array, Array]
+    """Which connections each ring takes snapshots for: ranges of a list."""
     connections: Array
-    slots: Array
-    terms: Array
+    values: Values
 
 
 @lru_cache(maxsize=256)
@@ -48,6 +48,7 @@ def build_marked(wanted: tuple[Wanted, ...], bits: int, cuts: tuple[Cuts, ...]) 
     cells = Cells(bits, windowed=False)
     rings: dict[int, int] = {}
     connections = _Connections(cells, rings)
+    slot_ranges = [0]
     slots: list[tuple[int, int, int]] = []
     terms: list[tuple[int, int, int]] = []
     place = 0
@@ -57,6 +58,7 @@ def build_marked(wanted: tuple[Wanted, ...], bits: int, cuts: tuple[Cuts, ...]) 
             for index, path in enumerate(item.paths):
                 terms.extend(_term(cells, rings, connections, slot, index, path, cuts[place + index]))
             slots.append((slot.kind, begin, len(terms)))
+        slot_ranges.append(len(slots))
         place += len(item.paths)
     forward = cells.operations(cells.forward)
     own = {(kind, cell): rings[of[1][0][0]] for of, kind, cell in cells.segments()}
@@ -70,16 +72,15 @@ def build_marked(wanted: tuple[Wanted, ...], bits: int, cuts: tuple[Cuts, ...]) 
         sum(1 << bit for bit in rings),
         ring_of,
         tuple(rings),
-        *_by_ring(count, [(ring, cell) for (of_floats, cell), ring in own.items() if not of_floats]),
-        *_by_ring(count, [(ring, cell) for (of_floats, cell), ring in own.items() if of_floats]),
+        _by_ring(count, [(ring, cell) for (of_floats, cell), ring in own.items() if not of_floats]),
+        _by_ring(count, [(ring, cell) for (of_floats, cell), ring in own.items() if of_floats]),
         np.array(cells.initial, np.int64),
         cells.floats,
         forward,
         np.array(operation_rings, np.int64),
-        *_by_ring(count, [(row[4], number) for number, row in enumerate(connections.table)]),
+        _by_ring(count, [(row[4], number) for number, row in enumerate(connections.table)]),
         np.array(connections.table, np.int64).reshape(-1, 5),
-        np.array(slots, np.int64).reshape(-1, 3),
-        np.array(terms, np.int64).reshape(-1, 3),
+        values_of(slot_ranges, slots, terms),
     )
 
 

@@ -77,34 +77,25 @@ class NegativeIndex:
 
     def dead(self, bound: BoundQuery, matches: Matches) -> Array:
         """Which of the matches have a forbidden event."""
-        dead = np.zeros(matches.count, bool)
-        if self._rows.size == 0:
-            return dead
-        if self._component.predicates:
-            for match, _ in self._forbidden(bound, matches):
-                dead[match] = True
-        else:
-            self._probe(self._intervals(matches), 0, dead, EMPTY, EMPTY)
-        return dead
+        return np.asarray(self.earliest(bound, matches) < self._ts.size)
 
     def earliest(self, bound: BoundQuery, matches: Matches) -> Array:
-        """The row of each match's earliest forbidden event, or the number of rows if it has none; needs the index."""
-        nothing = self._ts.size
-        found = np.full(matches.count, nothing, np.int64)
+        """The row of each match's earliest forbidden event, or the number of rows if it has none."""
+        found = np.full(matches.count, self._ts.size, np.int64)
         if self._rows.size == 0:
             return found
         if self._component.predicates:
             for match, row in self._forbidden(bound, matches):
                 np.minimum.at(found, match, row)
-        else:
-            index = (self._origin, self._width, self._bounds, self._own, self._rows)
-            kernels.first_inside(*self._intervals(matches), *index, found)
-        return found
+            return found
+        inside = np.full(matches.count, -1, np.int64)
+        self._probe(self._intervals(matches), 0, inside, EMPTY, EMPTY)
+        return np.where(inside < 0, found, inside)
 
     def _forbidden(self, bound: BoundQuery, matches: Matches) -> Iterator[tuple[Array, Array]]:
         """Pairs of a match and a negative row in its interval that satisfies the predicates, in blocks."""
         room = max(PAIRS, self._rows.size)
-        undecided = np.zeros(matches.count, bool)
+        undecided = np.full(matches.count, -1, np.int64)
         pair_match, pair_row = np.empty(room, np.int64), np.empty(room, np.int64)
         common, begin = self._intervals(matches), 0
         while begin < matches.count:
@@ -123,8 +114,8 @@ class NegativeIndex:
         match_keys = self._keys.take(first) if self._keys.size else EMPTY
         return first, last, after_rows, before_rows, match_keys, self._window, self._ts, self._rank
 
-    def _probe(self, common: Intervals, begin: int, dead: Array, pair_match: Array, pair_row: Array) -> tuple[int, int]:
-        out = (begin, bool(self._component.predicates), dead, pair_match, pair_row)
+    def _probe(self, common: Intervals, begin: int, found: Array, pair_match: Array, pair_row: Array) -> tuple[int, int]:
+        out = (begin, bool(self._component.predicates), found, pair_match, pair_row)
         if self._indexed:
             return kernels.probe(*common, self._origin, self._width, self._bounds, self._own, self._rows, *out)
         return kernels.scan(*common, self._own, self._rows, *out)

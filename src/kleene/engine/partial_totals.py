@@ -18,11 +18,12 @@ import pyarrow as pa
 from kleene.common.schema import EventSchema
 from kleene.engine.aggregate_output import AggregateWriter, time_column, value_type
 from kleene.engine.count_program import Slot
-from kleene.engine.count_totals import Division, Points, Rows, Span, add_up
-from kleene.engine.count_values import Attributes, ItemSlots, Weights, changed, require_stable, value_columns, wanted_of
+from kleene.engine.count_totals import Division, Points, Rows, add_up
+from kleene.engine.count_values import Attributes, ItemSlots, WeightColumns, changed, require_stable, value_columns, wanted_of
 from kleene.engine.counters import EVER, LONG_AGO, CounterMatcher, CounterPass
 from kleene.engine.grouping import group_rows
 from kleene.engine.kernels.counting import FLOAT_TOTAL, LARGEST, NONE
+from kleene.engine.kernels.totals import Span
 from kleene.engine.working_matcher import RUN_ROWS
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.aggregate import CounterPlan
@@ -36,7 +37,7 @@ EXPIRY, END, TRIGGER = 0, 1, 2
 def slots_of(plan: CounterPlan, events: pa.Schema) -> tuple[tuple[Slot, ...], tuple[ItemSlots, ...], Attributes]:
     """The slots of a plan over any events, how its items are read from them, and attributes to read them by."""
     attributes = Attributes(plan.bound, _NoEvents(plan, events), 0)
-    wanted, items = wanted_of(plan, range(len(plan.scanned)), attributes, Weights(), cautious=True)
+    wanted, items = wanted_of(plan, range(len(plan.scanned)), attributes, WeightColumns(), cautious=True)
     return wanted.slots, items, attributes
 
 
@@ -117,7 +118,7 @@ class _ChangePass(CounterPass):
         """The rows of all partitions together."""
         before = None if self._before is None else self._before[0]
         division = self._division(self._shared.plans[0])
-        kinds = self._program.slots[:, 0]
+        kinds = self._program.kinds(0)
         points = self._triggered[0], self._expired[0]
         return add_up(kinds, *points, before, self._groups, self._ts, self._rank, emitting, division, span)
 

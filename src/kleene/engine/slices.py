@@ -24,10 +24,11 @@ import pyarrow as pa
 from kleene.common.errors import DataError, Problem
 from kleene.engine.count_program import Cells, Program, Segment, Slot, Wanted, build_program, cells_of
 from kleene.engine.count_totals import start_values
-from kleene.engine.count_values import Attributes, Weights, require_stable, wanted_of
+from kleene.engine.count_values import Attributes, WeightColumns, require_stable, wanted_of
 from kleene.engine.counters import EVER, LONG_AGO, Carried, CounterMatcher, CounterPass, Room
 from kleene.engine.kernels import counting, prefixes
 from kleene.engine.kernels import slices as kernels
+from kleene.engine.kernels.counter_tables import Asked, Counts, Events, Front, Leading, Weights
 from kleene.engine.kernels.counting import FLOAT_TOTAL, LARGEST, TOTAL
 from kleene.engine.working_matcher import RUN_ROWS, WorkingMatcher
 from kleene.engine.working_set import WorkingSet
@@ -191,37 +192,18 @@ def _prefixes(wanted: tuple[Wanted, ...], bits: int, summary: Summary) -> Summar
     return found
 
 
-def _taken_in(
-    program: Program, summary: Summary, ts: Array, rank: Array, masks: Array, weights: tuple[Array, Array]
-) -> Summary:
-    cells, floats = summary.cells.reshape(1, -1).copy(), summary.floats.reshape(1, -1).copy()
-    nothing, no_values = np.empty(0, np.int64), np.empty(0)
-    prefixes.count_all(
-        np.array([0, ts.size], np.int64),
-        ts,
-        rank,
-        masks,
-        LONG_AGO,
-        program.forward.ranges,
-        program.forward.table,
-        cells,
-        floats,
-        *weights,
-        0,
-        program.trigger_ranges,
-        program.trigger_queries,
-        program.slot_ranges,
-        program.slots,
-        program.terms,
-        nothing,
-        nothing,
-        nothing,
-        nothing,
-        nothing,
-        nothing,
-        no_values,
-    )
-    return Summary(cells[0], floats[0])
+def _taken_in(program: Program, summary: Summary, events: Events, weights: Weights) -> Summary:
+    """The summary of events after those of a summary."""
+    counts = Counts(summary.cells.reshape(1, -1).copy(), summary.floats.reshape(1, -1).copy())
+    nothing = np.empty(0, np.int64)
+    nobody = Asked(0, *(nothing,) * 9, np.empty(0))
+    front = Front(nothing, nothing, nothing.reshape(0, 0), np.empty((0, 0)), nothing)
+    prefixes.count_all(events, LONG_AGO, program.forward, weights, counts, front, program.values, nobody)
+    return Summary(counts.cells[0], counts.floats[0])
+
+
+def _one_partition(ts: Array, rank: Array, masks: Array) -> Events:
+    return Events(np.array([0, ts.size], np.int64), ts, rank, masks)
 
 
 class SummaryMatcher(WorkingMatcher):
@@ -245,12 +227,12 @@ class SummaryMatcher(WorkingMatcher):
     def _take_in(self, rows: int) -> None:
         shared, working = self._shared, self._working
         require_stable(shared.plans[0], working, rows)
-        attributes, weights = Attributes(shared.bound, working, rows), Weights()
+        attributes, weights = Attributes(shared.bound, working, rows), WeightColumns()
         wanted, _ = wanted_of(shared.plans[0], shared.bits[0], attributes, weights, cautious=True)
         program = build_program((wanted,), len(shared.scanned), True)
-        events = working.ts[:rows], working.rank()[:rows], working.masks[:rows]
+        events = _one_partition(working.ts[:rows], working.rank()[:rows], working.masks[:rows])
         before = self.summary or Summary.of_nothing(program)
-        self.summary = _taken_in(program, before, *events, weights.arrays(attributes, rows))
+        self.summary = _taken_in(program, before, events, weights.of(attributes, rows))
 
 
 # --- the rows of a slice ----------------------------------------------------------------------------------------------
@@ -332,9 +314,9 @@ class SlicePass(CounterPass):
             self._before = [self._values_before()]
         self._count_stacked(window, room, expiries)
 
-    def _leading(self) -> tuple[int, int, Array, Array]:
+    def _leading(self) -> Leading:
         between = self._between()
-        return self._leaders(), 1, between.cells, between.floats
+        return Leading(self._leaders(), 1, Counts(between.cells, between.floats))
 
     def _leaders(self) -> int:
         return int(np.searchsorted(self._ts, self._since, side="left"))
@@ -342,14 +324,8 @@ class SlicePass(CounterPass):
     def _values_before(self) -> tuple[Array, Array]:
         """The values of slots at the very beginning of the slice, before any event expires in it."""
         program, first = self._program, slice(0, self._leaders())
-        integers, floats = (np.ascontiguousarray(item[:, first]) for item in self._weights)
-        leading = _taken_in(
-            program,
-            Summary.of_nothing(program),
-            self._ts[first],
-            self._rank[first],
-            self._groups.masks[first],
-            (integers, floats),
-        )
+        weights = Weights(*(np.ascontiguousarray(item[:, first]) for item in self._weights))
+        events = _one_partition(self._ts[first], self._rank[first], self._groups.masks[first])
+        leading = _taken_in(program, Summary.of_nothing(program), events, weights)
         found = combination(program.wanted, len(self._shared.scanned))(leading, self._between())
         return start_values(program, 0, found.cells.reshape(1, -1), found.floats.reshape(1, -1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from kleene.engine.count_program import Slot, Step, Wanted
 from kleene.engine.kernels import counting
-from kleene.engine.kernels.trie_counting import FIELDS
+from kleene.engine.kernels.trie_counting import FIELDS, Trie
 
 Array = np.ndarray[Any, Any]
 
@@ -18,41 +17,14 @@ MOST_NODES = 256
 """Tries with more are counted segment by segment: going backwards an event's cost grows with the nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrieProgram:
-    """The tables that `count_trie` reads."""
-
-    ranges: Array
-    actions: Array
-    deepest: int
-    width: int
-    nodes: int
-    subtrees: Array
-    back: Array
-    turned: Array
-    leaf_ranges: Array
-    paths: Array
-    columns: Array
-
-    @property
-    def actions_of(self) -> list[int]:
-        """How many actions each test has."""
-        return [int(count) for count in np.diff(self.ranges)]
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """The lengths of a column and a row."""
-        return self.width, self.nodes
-
-
 @lru_cache(maxsize=256)
-def build_trie(wanted: tuple[Wanted, ...], bits: int) -> TrieProgram | None:
+def build_trie(wanted: tuple[Wanted, ...], bits: int) -> Trie | None:
     """The trie of some queries; None if they want more than counts, or end with negation, or there are too many prefixes."""
     if any(item.slots != (Slot(counting.TOTAL),) for item in wanted):
         return None
     if any(path[-1][1] for item in wanted for path in item.paths):
         return None
-    trie = _Trie()
+    trie = _Prefixes()
     leaves = [[trie.add(path) for path in item.paths] for item in wanted]
     count = len(trie.steps)
     if count > MOST_NODES:
@@ -71,11 +43,11 @@ def build_trie(wanted: tuple[Wanted, ...], bits: int) -> TrieProgram | None:
     for number, leaf in enumerate(leaf for item in leaves for leaf in item):
         path = [node - 1 for node in trie.path(leaf)[1:]]
         paths[number, : len(path)] = path
-    return TrieProgram(
+    return Trie(
         *_actions(trie, bits, width, nodes),
         deepest,
-        width,
-        nodes,
+        np.uint64(width),
+        np.uint64(nodes),
         trie.subtrees(nodes).reshape(-1),
         back.reshape(-1),
         turned.reshape(-1),
@@ -85,7 +57,7 @@ def build_trie(wanted: tuple[Wanted, ...], bits: int) -> TrieProgram | None:
     )
 
 
-class _Trie:
+class _Prefixes:
     """Prefixes as nodes; node 0 is the empty one."""
 
     def __init__(self) -> None:
@@ -118,7 +90,7 @@ class _Trie:
         return masks
 
 
-def _actions(trie: _Trie, bits: int, width: int, nodes: int) -> tuple[Array, Array]:
+def _actions(trie: _Prefixes, bits: int, width: int, nodes: int) -> tuple[Array, Array]:
     """The actions of each test as ranges of one table."""
     found: list[tuple[int, tuple[int, ...]]] = []
     for node, step in enumerate(trie.steps):

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from kleene.engine.kernels import inlined, kernel
+from kleene.engine.kernels.counter_tables import Asked, Counts, Events, Front, Leading, Operations, Values, Weights
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +49,7 @@ TOTAL, FLOAT_TOTAL, LARGEST = range(3)
 # Terms of slots: a product of integers; a float in front or behind; a largest value in front or behind.
 PRODUCT, FLOAT_FRONT, FLOAT_BACK, LARGEST_FRONT, LARGEST_BACK = range(5)
 
-_0 = np.uint64(0)
+_0, _1 = np.uint64(0), np.uint64(1)
 _DEBRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _PLACES = np.zeros(64, np.uint64)
 for _bit in range(64):
@@ -81,31 +82,31 @@ def times(left: Any, right: Any) -> Any:
 
 
 @inlined
-def operate(
-    begin: int, end: int, operations: Array, cells: Array, floats: Array, weights: Array, float_weights: Array, place: int
-) -> None:
-    """Applies operations (kind, target, source, weight) for the event at a place."""
+def operate(begin: Any, end: Any, table: Array, counts: Counts, weights: Weights, place: int) -> None:
+    """Applies operations for the event at a place."""
+    cells = counts.cells
+    floats = counts.floats
     for k in range(begin, end):
-        kind = operations[k, _KIND]
-        target = operations[k, _TARGET]
-        source = operations[k, _SOURCE]
+        kind = table[k, _KIND]
+        target = table[k, _TARGET]
+        source = table[k, _SOURCE]
         if kind == ADD:
             total = cells[target] + cells[source]
             cells[target] = CAP if total < 0 else total
         elif kind == CLEAR:
             cells[target] = 0
         elif kind == ADD_WEIGHTED:
-            cells[target] = plus(cells[target], times(cells[source], weights[operations[k, _WEIGHT], place]))
+            cells[target] = plus(cells[target], times(cells[source], weights.integers[table[k, _WEIGHT], place]))
         elif kind == ADD_FLOAT:
             floats[target] += floats[source]
         elif kind == ADD_WEIGHTED_FLOAT:
             if cells[source] != 0:
-                floats[target] += float(cells[source]) * float_weights[operations[k, _WEIGHT], place]
+                floats[target] += float(cells[source]) * weights.floats[table[k, _WEIGHT], place]
         elif kind == RAISE:
             cells[target] = max(cells[target], cells[source])
         elif kind == RAISE_TO:
             if cells[source] != 0:
-                cells[target] = max(cells[target], weights[operations[k, _WEIGHT], place])
+                cells[target] = max(cells[target], weights.integers[table[k, _WEIGHT], place])
         elif kind == CLEAR_FLOAT:
             floats[target] = 0.0
         else:
@@ -113,23 +114,14 @@ def operate(
 
 
 @inlined
-def take_in(
-    first: int,
-    last: int,
-    masks: Array,
-    ranges: Array,
-    operations: Array,
-    cells: Array,
-    floats: Array,
-    weights: Array,
-    float_weights: Array,
-) -> None:
+def take_in(first: int, last: int, masks: Array, operations: Operations, counts: Counts, weights: Weights) -> None:
     """Applies the operations of the simultaneous events [first, last): level by level, those of an only test at once."""
+    ranges = operations.ranges
     levels = ranges.shape[1] - 1
     mask = masks[first]
     if last - first == 1 and mask & (mask - 1) == 0:
         bit = lowest_bit(mask)
-        operate(ranges[bit, _0], ranges[bit, np.uint64(levels)], operations, cells, floats, weights, float_weights, first)
+        operate(ranges[bit, _0], ranges[bit, np.uint64(levels)], operations.table, counts, weights, first)
         return
     for level in range(levels):
         for place in range(first, last):
@@ -137,34 +129,45 @@ def take_in(
             while rest:
                 bit = lowest_bit(rest)
                 rest &= rest - 1
-                operate(
-                    ranges[bit, np.uint64(level)],
-                    ranges[bit, np.uint64(level + 1)],
-                    operations,
-                    cells,
-                    floats,
-                    weights,
-                    float_weights,
-                    place,
-                )
+                begin = ranges[bit, np.uint64(level)]
+                operate(begin, ranges[bit, np.uint64(level + 1)], operations.table, counts, weights, place)
+
+
+@inlined
+def ask(tests: Any, place: int, asked: Asked) -> int:
+    """Notes which queries an event that passes some tests asks for, each once; returns how many."""
+    count = 0
+    while tests:
+        bit = lowest_bit(tests)
+        tests &= tests - 1
+        for k in range(asked.ranges[bit], asked.ranges[bit + _1]):
+            query = asked.queries[k]
+            if asked.seen[query] != place:
+                asked.seen[query] = place
+                asked.places[asked.place_bases[query] + asked.positions[query]] = place
+                asked.pending[count] = query
+                count += 1
+    return count
+
+
+@inlined
+def answer(query: int, slot: int, kind: int, total: Any, float_total: float, asked: Asked) -> None:
+    """Writes the value of a query's slot."""
+    position = asked.bases[slot] + asked.positions[query]
+    if kind == FLOAT_TOTAL:
+        asked.floats[position] = float_total
+    else:
+        asked.values[position] = total
 
 
 @inlined
 def evaluate(
-    kind: int,
-    begin: int,
-    end: int,
-    terms: Array,
-    live: bool,
-    front: Array,
-    float_front: Array,
-    at: int,
-    cells: Array,
-    floats: Array,
+    kind: int, begin: int, end: int, terms: Array, live: bool, front: Front, at: int, counts: Counts
 ) -> tuple[int, float]:
     """A slot's value: the sum (or the largest) of its terms (kind, column in front, cell behind); column -1 is the empty
     prefix. Without a live front only what lies behind counts.
     """
+    cells = counts.cells
     total: Any = NONE if kind == LARGEST else np.int64(0)
     float_total = 0.0
     for term in range(begin, end):
@@ -174,63 +177,42 @@ def evaluate(
             continue
         what = terms[term, 0]
         if what == PRODUCT:
-            total = plus(total, cells[cell] if column < 0 else times(front[at, column], cells[cell]))
+            total = plus(total, cells[cell] if column < 0 else times(front.rows[at, column], cells[cell]))
         elif what == FLOAT_FRONT:
             if cells[cell] != 0:
-                float_total += float_front[at, column] * float(cells[cell])
+                float_total += front.float_rows[at, column] * float(cells[cell])
         elif what == FLOAT_BACK:
-            times_before = np.int64(1) if column < 0 else front[at, column]
+            times_before = np.int64(1) if column < 0 else front.rows[at, column]
             if times_before != 0:
-                float_total += float(times_before) * floats[cell]
+                float_total += float(times_before) * counts.floats[cell]
         elif what == LARGEST_FRONT:
             if cells[cell] != 0:
-                total = max(total, front[at, column])
-        elif column < 0 or front[at, column] != 0:
+                total = max(total, front.rows[at, column])
+        elif column < 0 or front.rows[at, column] != 0:
             total = max(total, cells[cell])
     return total, float_total
 
 
 @inlined
-def write_slots(
-    query: int,
-    position: int,
-    slot_ranges: Array,
-    slots: Array,
-    terms: Array,
-    live: bool,
-    front: Array,
-    float_front: Array,
-    at: int,
-    cells: Array,
-    floats: Array,
-    bases: Array,
-    values: Array,
-    float_values: Array,
-) -> None:
-    for slot in range(slot_ranges[query], slot_ranges[query + 1]):
-        kind = slots[slot, 0]
-        total, float_total = evaluate(kind, slots[slot, 1], slots[slot, 2], terms, live, front, float_front, at, cells, floats)
-        if kind == FLOAT_TOTAL:
-            float_values[bases[slot] + position] = float_total
-        else:
-            values[bases[slot] + position] = total
+def write_values(count: int, asked: Asked, values: Values, front: Front, at: int, counts: Counts) -> None:
+    """Writes the values of the queries that are asked for; `at` is the oldest live row of the front, -1 if there is none."""
+    for k in range(count):
+        query = asked.pending[k]
+        for slot in range(values.slot_ranges[query], values.slot_ranges[query + 1]):
+            kind = values.slots[slot, 0]
+            begin = values.slots[slot, 1]
+            total, float_total = evaluate(kind, begin, values.slots[slot, 2], values.terms, at >= 0, front, at, counts)
+            answer(query, slot, kind, total, float_total, asked)
+        asked.positions[query] += 1
 
 
 @inlined
-def fill(cells: Array, floats: Array, from_cells: Array, from_floats: Array) -> None:
-    for cell in range(cells.size):
-        cells[cell] = from_cells[cell]
-    for cell in range(floats.size):
-        floats[cell] = from_floats[cell]
-
-
-@inlined
-def reset(cells: Array, floats: Array, initial: Array) -> None:
-    """The cells before any event."""
-    for cell in range(cells.size):
-        cells[cell] = initial[cell]
-    for cell in range(floats.size):
-        floats[cell] = 0.0
+def fill(counts: Counts, given: Counts) -> None:
+    """Makes the cells those that are given."""
+    for cell in range(counts.cells.size):
+        counts.cells[cell] = given.cells[cell]
+    for cell in range(counts.floats.size):
+        counts.floats[cell] = given.floats[cell]
 
 
 @inlined
@@ -238,21 +220,12 @@ def turn(
     count: int,
     begin: int,
     end: int,
-    ts: Array,
-    rank: Array,
-    masks: Array,
+    events: Events,
     starts: int,
-    ranges: Array,
-    operations: Array,
-    cells: Array,
-    floats: Array,
-    weights: Array,
-    float_weights: Array,
-    kept: Array,
-    float_kept: Array,
-    front: Array,
-    float_front: Array,
-    front_ts: Array,
+    backward: Operations,
+    counts: Counts,
+    weights: Weights,
+    front: Front,
 ) -> int:
     """Goes over the places [begin, end) backwards, from the cells as they are, and adds to the front a row of prefix counts for
     each start event, the latest first; returns how many rows there are.
@@ -260,27 +233,27 @@ def turn(
     place = end
     while place > begin:
         first = place - 1
-        while first > begin and rank[first - 1] == rank[first]:
+        while first > begin and events.rank[first - 1] == events.rank[first]:
             first -= 1
-        take_in(first, place, masks, ranges, operations, cells, floats, weights, float_weights)
+        take_in(first, place, events.masks, backward, counts, weights)
         started: Any = np.int64(0)
         for at in range(first, place):
-            started |= masks[at] & starts
+            started |= events.masks[at] & starts
         if started:
-            keep(count, kept, float_kept, cells, floats, front, float_front)
-            front_ts[count] = ts[first]
+            keep(count, front, counts)
+            front.ts[count] = events.ts[first]
             count += 1
         place = first
     return count
 
 
 @inlined
-def keep(row: int, kept: Array, float_kept: Array, cells: Array, floats: Array, front: Array, float_front: Array) -> None:
+def keep(row: int, front: Front, counts: Counts) -> None:
     """Writes the prefix cells as a row of the front."""
-    for column in range(kept.size):
-        front[row, column] = cells[kept[column]]
-    for column in range(float_kept.size):
-        float_front[row, column] = floats[float_kept[column]]
+    for column in range(front.kept.size):
+        front.rows[row, column] = counts.cells[front.kept[column]]
+    for column in range(front.float_kept.size):
+        front.float_rows[row, column] = counts.floats[front.float_kept[column]]
 
 
 @inlined
@@ -289,267 +262,96 @@ def settle(
     upto: int,
     oldest: int,
     back: int,
-    ts: Array,
-    rank: Array,
-    masks: Array,
+    events: Events,
     starts: int,
-    ranges: Array,
-    operations: Array,
-    initial: Array,
-    cells: Array,
-    floats: Array,
-    weights: Array,
-    float_weights: Array,
-    kept: Array,
-    float_kept: Array,
-    front: Array,
-    float_front: Array,
-    front_ts: Array,
+    backward: Operations,
+    initial: Counts,
+    counts: Counts,
+    weights: Weights,
+    front: Front,
 ) -> tuple[int, int]:
     """Lets go of start events up to the time `limit`; turns the back over, up to a place, when the front has none left.
 
     Returns the row of the oldest live start event in front (-1: none) and the place of the first one behind (-1: none).
     """
-    while oldest >= 0 and front_ts[oldest] <= limit:
+    while oldest >= 0 and front.ts[oldest] <= limit:
         oldest -= 1
-    if oldest < 0 and back >= 0 and ts[back] <= limit:
+    if oldest < 0 and back >= 0 and events.ts[back] <= limit:
         first = back
-        while first < upto and not (masks[first] & starts and ts[first] > limit):
+        while first < upto and not (events.masks[first] & starts and events.ts[first] > limit):
             first += 1
-        reset(cells, floats, initial)
-        rows = turn(
-            0,
-            first,
-            upto,
-            ts,
-            rank,
-            masks,
-            starts,
-            ranges,
-            operations,
-            cells,
-            floats,
-            weights,
-            float_weights,
-            kept,
-            float_kept,
-            front,
-            float_front,
-            front_ts,
-        )
-        reset(cells, floats, initial)
+        fill(counts, initial)
+        rows = turn(0, first, upto, events, starts, backward, counts, weights, front)
+        fill(counts, initial)
         return rows - 1, -1
     return oldest, back
 
 
 @kernel
 def count_stacked(
-    offsets: Array,
-    ts: Array,
-    rank: Array,
-    masks: Array,
+    events: Events,
     window: int,
     since: int,
-    starts: int,
-    triggers: int,
-    ranges: Array,
-    operations: Array,
-    backward_ranges: Array,
-    backward_operations: Array,
-    weights: Array,
-    float_weights: Array,
-    primed: int,
-    lasting: int,
-    between: Array,
-    float_between: Array,
-    initial: Array,
-    cells: Array,
-    floats: Array,
-    kept: Array,
-    float_kept: Array,
-    front: Array,
-    float_front: Array,
-    front_ts: Array,
-    trigger_ranges: Array,
-    trigger_queries: Array,
-    start_ranges: Array,
-    start_queries: Array,
-    slot_ranges: Array,
-    slots: Array,
-    terms: Array,
-    seen: Array,
-    positions: Array,
-    place_bases: Array,
-    places: Array,
-    bases: Array,
-    values: Array,
-    float_values: Array,
-    expiries: bool,
     until: int,
-    expiry_seen: Array,
-    expiry_positions: Array,
-    expiry_bases: Array,
-    expiry_places: Array,
-    expiry_slot_bases: Array,
-    expiry_values: Array,
-    expiry_floats: Array,
+    starts: int,
+    forward: Operations,
+    backward: Operations,
+    weights: Weights,
+    leading: Leading,
+    initial: Counts,
+    counts: Counts,
+    front: Front,
+    values: Values,
+    triggers: Asked,
+    expiries: Asked,
+    expiring: bool,
 ) -> None:
-    """Values at every trigger from the time `since` on and, with `expiries`, after start events expire, up to the time `until`.
-
-    The first `primed` places only make the first front, with `between`, the cells of what lies between them and the rest; with
-    `lasting` some start events in between never expire here.
-    """
-    for partition in range(offsets.size - 1):
-        begin = offsets[partition] + primed
-        end = offsets[partition + 1]
-        fill(cells, floats, between, float_between)
+    """Values at every trigger from the time `since` on and, if `expiring`, after start events expire, up to time `until`."""
+    ts = events.ts
+    masks = events.masks
+    for partition in range(events.offsets.size - 1):
+        first = events.offsets[partition]
+        end = events.offsets[partition + 1]
+        place = first + leading.places
+        fill(counts, leading.counts)
         rows = 0
-        if lasting:
-            keep(0, kept, float_kept, cells, floats, front, float_front)
-            front_ts[0] = CAP
+        if leading.lasting:
+            keep(0, front, counts)
+            front.ts[0] = CAP
             rows = 1
-        rows = turn(
-            rows,
-            offsets[partition],
-            begin,
-            ts,
-            rank,
-            masks,
-            starts,
-            backward_ranges,
-            backward_operations,
-            cells,
-            floats,
-            weights,
-            float_weights,
-            kept,
-            float_kept,
-            front,
-            float_front,
-            front_ts,
-        )
-        reset(cells, floats, initial)
-        oldest = rows - 1
+        oldest = turn(rows, first, place, events, starts, backward, counts, weights, front) - 1
+        fill(counts, initial)
         back: Any = np.int64(-1)
-        expiring = offsets[partition]
-        place = begin
+        expiry = first
         while True:
             now = ts[place] if place < end else until
-            while expiries and expiring < place and ts[expiring] + window <= now:
-                at = expiring
+            while expiring and expiry < place and ts[expiry] + window <= now:
+                at = expiry
                 started: Any = np.int64(0)
-                while expiring < place and ts[expiring] == ts[at]:
-                    started |= masks[expiring] & starts
-                    expiring += 1
-                if not started:
-                    continue
-                oldest, back = settle(
-                    ts[at],
-                    place,
-                    oldest,
-                    back,
-                    ts,
-                    rank,
-                    masks,
-                    starts,
-                    backward_ranges,
-                    backward_operations,
-                    initial,
-                    cells,
-                    floats,
-                    weights,
-                    float_weights,
-                    kept,
-                    float_kept,
-                    front,
-                    float_front,
-                    front_ts,
-                )
-                while started:
-                    bit = lowest_bit(started)
-                    started &= started - 1
-                    for k in range(start_ranges[bit], start_ranges[bit + 1]):
-                        query = start_queries[k]
-                        if expiry_seen[query] != at:
-                            expiry_seen[query] = at
-                            expiry_places[expiry_bases[query] + expiry_positions[query]] = at
-                            write_slots(
-                                query,
-                                expiry_positions[query],
-                                slot_ranges,
-                                slots,
-                                terms,
-                                oldest >= 0,
-                                front,
-                                float_front,
-                                oldest,
-                                cells,
-                                floats,
-                                expiry_slot_bases,
-                                expiry_values,
-                                expiry_floats,
-                            )
-                            expiry_positions[query] += 1
+                while expiry < place and ts[expiry] == ts[at]:
+                    started |= masks[expiry] & starts
+                    expiry += 1
+                if started:
+                    oldest, back = settle(
+                        ts[at], place, oldest, back, events, starts, backward, initial, counts, weights, front
+                    )
+                    write_values(ask(started, at, expiries), expiries, values, front, oldest, counts)
             if place >= end:
                 break
             last = place + 1
             found = masks[place]
-            while last < end and rank[last] == rank[place]:
+            while last < end and events.rank[last] == events.rank[place]:
                 found |= masks[last]
                 last += 1
-            take_in(place, last, masks, ranges, operations, cells, floats, weights, float_weights)
+            take_in(place, last, masks, forward, counts, weights)
             if back < 0 and found & starts:
                 back = place
                 while not masks[back] & starts:
                     back += 1
-            if found & triggers and ts[place] >= since:
+            if found & triggers.tests and now >= since:
                 oldest, back = settle(
-                    ts[place] - window,
-                    last,
-                    oldest,
-                    back,
-                    ts,
-                    rank,
-                    masks,
-                    starts,
-                    backward_ranges,
-                    backward_operations,
-                    initial,
-                    cells,
-                    floats,
-                    weights,
-                    float_weights,
-                    kept,
-                    float_kept,
-                    front,
-                    float_front,
-                    front_ts,
+                    now - window, last, oldest, back, events, starts, backward, initial, counts, weights, front
                 )
                 for at in range(place, last):
-                    asked = masks[at] & triggers
-                    while asked:
-                        bit = lowest_bit(asked)
-                        asked &= asked - 1
-                        for k in range(trigger_ranges[bit], trigger_ranges[bit + 1]):
-                            query = trigger_queries[k]
-                            if seen[query] != at:
-                                seen[query] = at
-                                places[place_bases[query] + positions[query]] = at
-                                write_slots(
-                                    query,
-                                    positions[query],
-                                    slot_ranges,
-                                    slots,
-                                    terms,
-                                    oldest >= 0,
-                                    front,
-                                    float_front,
-                                    oldest,
-                                    cells,
-                                    floats,
-                                    bases,
-                                    values,
-                                    float_values,
-                                )
-                                positions[query] += 1
+                    write_values(ask(masks[at] & triggers.tests, at, triggers), triggers, values, front, oldest, counts)
             place = last

@@ -15,11 +15,12 @@ every live start event before it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kleene.engine.kernels import inlined, kernel
+from kleene.engine.kernels.counter_tables import Asked, Counts, Events, Operations, Values, Weights
 from kleene.engine.kernels.counting import (
     ADD,
     ADD_FLOAT,
@@ -33,6 +34,8 @@ from kleene.engine.kernels.counting import (
     NONE,
     RAISE,
     RAISE_TO,
+    answer,
+    ask,
     lowest_bit,
     plus,
     times,
@@ -51,6 +54,33 @@ FIRST_RING, BEFORE, SOURCE_RING, SOURCE_CELL, RING = range(5)
 TERM_CELL, TERM_RING, TERM_CONNECTION = range(3)
 
 
+class Rings(NamedTuple):
+    """The start events of each ring: `[heads, tails)` are alive."""
+
+    of: Array
+    """The ring of each test."""
+    ranges: Array
+    cells: Array
+    float_ranges: Array
+    floats: Array
+    heads: Array
+    tails: Array
+    ts: Array
+
+
+class Connections(NamedTuple):
+    """The connections that each ring takes snapshots for, and the snapshots."""
+
+    ranges: Array
+    numbers: Array
+    table: Array
+    snapshots: Array
+    at: Array
+    """Where the snapshots of each connection begin, and the masks of their rows and columns."""
+    known: Array
+    """How far the snapshot of each start event reaches."""
+
+
 @inlined
 def run_over(
     kind: int,
@@ -60,10 +90,11 @@ def run_over(
     float_weight: float,
     begin: int,
     end: int,
-    cells: Array,
-    floats: Array,
+    counts: Counts,
 ) -> None:
     """One operation on the cells of the start events [begin, end) of a ring."""
+    cells = counts.cells
+    floats = counts.floats
     if kind == ADD:
         own = cells[target]
         other = cells[source]
@@ -105,62 +136,55 @@ def begins(kind: int, source: int) -> bool:
 
 
 @inlined
-def begin_with(kind: int, target: int, weight: int, float_weight: float, start: int, cells: Array, floats: Array) -> None:
+def begin_with(kind: int, target: int, weight: int, float_weight: float, start: int, counts: Counts) -> None:
     """An operation on a start event's own cells, whose source counts one."""
     if kind == ADD:
-        cells[target, start] = 1
+        counts.cells[target, start] = 1
     elif kind in (ADD_WEIGHTED, RAISE_TO):
-        cells[target, start] = weight
+        counts.cells[target, start] = weight
     else:
-        floats[target, start] = float_weight
+        counts.floats[target, start] = float_weight
 
 
 @inlined
-def connect(
-    number: int,
-    start: int,
-    connections: Array,
-    heads: Array,
-    tails: Array,
-    cells: Array,
-    snapshots: Array,
-    snapshot_at: Array,
-    known: Array,
-) -> None:
+def snapshot(number: int, start: int, connections: Connections) -> Any:
+    """Where the snapshot of a start event begins."""
+    at = connections.at
+    return at[number, 0] + (start & at[number, 1]) * (at[number, 2] + 1)
+
+
+@inlined
+def connect(number: int, start: int, connections: Connections, rings: Rings, cells: Array) -> None:
     """Takes the snapshot of a start event: sums, from each live start event of the first piece on, of the matches before it."""
-    first = connections[number, FIRST_RING]
-    before = connections[number, BEFORE]
-    ring = connections[number, SOURCE_RING]
-    cell = connections[number, SOURCE_CELL]
-    row = snapshot_at[number, 0] + (start & snapshot_at[number, 1]) * (snapshot_at[number, 2] + 1)
-    known[number, start & snapshot_at[number, 1]] = tails[first]
+    first = connections.table[number, FIRST_RING]
+    before = connections.table[number, BEFORE]
+    ring = connections.table[number, SOURCE_RING]
+    cell = connections.table[number, SOURCE_CELL]
+    row = snapshot(number, start, connections)
+    connections.known[number, start & connections.at[number, 1]] = rings.tails[first]
     total: Any = np.int64(0)
-    for a in range(tails[first] - 1, heads[first] - 1, -1):
+    for a in range(rings.tails[first] - 1, rings.heads[first] - 1, -1):
         if before < 0:
             total = plus(total, cells[cell, a])
         else:
-            total = np.int64(0)
-            for d in range(heads[ring], tails[ring]):
-                if a < known[before, d & snapshot_at[before, 1]]:
-                    at = snapshot_at[before, 0] + (d & snapshot_at[before, 1]) * (snapshot_at[before, 2] + 1)
-                    total = plus(total, times(snapshots[at + (a & snapshot_at[before, 2])], cells[cell, d]))
-        snapshots[row + (a & snapshot_at[number, 2])] = total
+            total = alive(before, a, cell, ring, connections, rings, cells)
+        connections.snapshots[row + (a & connections.at[number, 2])] = total
+
+
+@inlined
+def alive(number: int, oldest: int, cell: int, ring: int, connections: Connections, rings: Rings, cells: Array) -> Any:
+    """What a piece has counted, times what its start events' snapshots have from a start event of the first piece on."""
+    total: Any = np.int64(0)
+    for s in range(rings.heads[ring], rings.tails[ring]):
+        if oldest < connections.known[number, s & connections.at[number, 1]]:
+            at = snapshot(number, s, connections) + (oldest & connections.at[number, 2])
+            total = plus(total, times(connections.snapshots[at], cells[cell, s]))
+    return total
 
 
 @inlined
 def value_of(
-    kind: int,
-    begin: int,
-    end: int,
-    terms: Array,
-    connections: Array,
-    heads: Array,
-    tails: Array,
-    cells: Array,
-    floats: Array,
-    snapshots: Array,
-    snapshot_at: Array,
-    known: Array,
+    kind: int, begin: int, end: int, terms: Array, connections: Connections, rings: Rings, counts: Counts
 ) -> tuple[int, float]:
     """A slot's value over all live start events."""
     total: Any = NONE if kind == LARGEST else np.int64(0)
@@ -170,19 +194,16 @@ def value_of(
         ring = terms[term, TERM_RING]
         number = terms[term, TERM_CONNECTION]
         if number >= 0:
-            oldest = heads[connections[number, FIRST_RING]]
-            for s in range(heads[ring], tails[ring]):
-                if oldest < known[number, s & snapshot_at[number, 1]] and cells[cell, s] != 0:
-                    at = snapshot_at[number, 0] + (s & snapshot_at[number, 1]) * (snapshot_at[number, 2] + 1)
-                    total = plus(total, times(snapshots[at + (oldest & snapshot_at[number, 2])], cells[cell, s]))
+            oldest = rings.heads[connections.table[number, FIRST_RING]]
+            total = plus(total, alive(number, oldest, cell, ring, connections, rings, counts.cells))
         elif kind == FLOAT_TOTAL:
-            for s in range(heads[ring], tails[ring]):
-                float_total += floats[cell, s]
+            for s in range(rings.heads[ring], rings.tails[ring]):
+                float_total += counts.floats[cell, s]
         elif kind == LARGEST:
-            for s in range(heads[ring], tails[ring]):
-                total = max(total, cells[cell, s])
+            for s in range(rings.heads[ring], rings.tails[ring]):
+                total = max(total, counts.cells[cell, s])
         else:
-            total = plus(total, sum_of(cells[cell], heads[ring], tails[ring]))
+            total = plus(total, sum_of(counts.cells[cell], rings.heads[ring], rings.tails[ring]))
     return total, float_total
 
 
@@ -203,189 +224,116 @@ def sum_of(numbers: Array, begin: int, end: int) -> Any:
 
 
 @inlined
-def drop(limit: int, heads: Array, tails: Array, ring_ts: Array) -> None:
+def drop(limit: int, rings: Rings) -> None:
     """Lets go of start events up to the time `limit`."""
+    heads = rings.heads
     for ring in range(heads.size):
-        while heads[ring] < tails[ring] and ring_ts[ring, heads[ring]] <= limit:
+        while heads[ring] < rings.tails[ring] and rings.ts[ring, heads[ring]] <= limit:
             heads[ring] += 1
 
 
 @inlined
-def write_values(
-    query: int,
-    position: int,
-    slot_ranges: Array,
-    slots: Array,
-    terms: Array,
-    connections: Array,
-    heads: Array,
-    tails: Array,
-    cells: Array,
-    floats: Array,
-    snapshots: Array,
-    snapshot_at: Array,
-    known: Array,
-    bases: Array,
-    values: Array,
-    float_values: Array,
+def write_marked(count: int, asked: Asked, values: Values, connections: Connections, rings: Rings, counts: Counts) -> None:
+    """Writes the values of the queries that are asked for."""
+    for k in range(count):
+        query = asked.pending[k]
+        for slot in range(values.slot_ranges[query], values.slot_ranges[query + 1]):
+            kind = values.slots[slot, 0]
+            begin = values.slots[slot, 1]
+            total, float_total = value_of(kind, begin, values.slots[slot, 2], values.terms, connections, rings, counts)
+            answer(query, slot, kind, total, float_total, asked)
+        asked.positions[query] += 1
+
+
+@inlined
+def begin_start(
+    bit: Any, at: int, ts: int, operations: Operations, weights: Weights, rings: Rings, initial: Array, counts: Counts
 ) -> None:
-    for slot in range(slot_ranges[query], slot_ranges[query + 1]):
-        total, float_total = value_of(
-            slots[slot, 0],
-            slots[slot, 1],
-            slots[slot, 2],
-            terms,
-            connections,
-            heads,
-            tails,
-            cells,
-            floats,
-            snapshots,
-            snapshot_at,
-            known,
-        )
-        if slots[slot, 0] == FLOAT_TOTAL:
-            float_values[bases[slot] + position] = float_total
-        else:
-            values[bases[slot] + position] = total
+    """Adds the event at a place to the ring of its test."""
+    ring = rings.of[bit]
+    start = rings.tails[ring]
+    rings.tails[ring] += 1
+    rings.ts[ring, start] = ts
+    for k in range(rings.ranges[ring], rings.ranges[ring + 1]):
+        counts.cells[rings.cells[k], start] = initial[rings.cells[k]]
+    for k in range(rings.float_ranges[ring], rings.float_ranges[ring + 1]):
+        counts.floats[rings.floats[k], start] = 0.0
+    table = operations.table
+    for k in range(operations.ranges[bit, 0], operations.ranges[bit, operations.ranges.shape[1] - 1]):
+        kind = table[k, 0]
+        if begins(kind, table[k, 2]):
+            weight = weights.integers[table[k, 3], at] if kind in (ADD_WEIGHTED, RAISE_TO) else 0
+            float_weight = weights.floats[table[k, 3], at] if kind == ADD_WEIGHTED_FLOAT else 0.0
+            begin_with(kind, table[k, 1], weight, float_weight, start, counts)
 
 
 @kernel
 def count_marked(
-    offsets: Array,
-    ts: Array,
-    rank: Array,
-    masks: Array,
+    events: Events,
     window: int,
     since: int,
-    starts: int,
-    triggers: int,
-    ring_of: Array,
-    ring_ranges: Array,
-    ring_cells: Array,
-    ring_float_ranges: Array,
-    ring_floats: Array,
-    initial: Array,
-    ranges: Array,
-    operations: Array,
-    operation_rings: Array,
-    weights: Array,
-    float_weights: Array,
-    connection_ranges: Array,
-    connection_list: Array,
-    connections: Array,
-    heads: Array,
-    tails: Array,
-    ring_ts: Array,
-    cells: Array,
-    floats: Array,
-    snapshots: Array,
-    snapshot_at: Array,
-    known: Array,
-    trigger_ranges: Array,
-    trigger_queries: Array,
-    start_ranges: Array,
-    start_queries: Array,
-    slot_ranges: Array,
-    slots: Array,
-    terms: Array,
-    peak: Array,
-    seen: Array,
-    positions: Array,
-    place_bases: Array,
-    places: Array,
-    bases: Array,
-    values: Array,
-    float_values: Array,
-    expiries: bool,
     until: int,
-    expiry_seen: Array,
-    expiry_positions: Array,
-    expiry_bases: Array,
-    expiry_places: Array,
-    expiry_slot_bases: Array,
-    expiry_values: Array,
-    expiry_floats: Array,
+    starts: int,
+    operations: Operations,
+    operation_rings: Array,
+    weights: Weights,
+    initial: Array,
+    counts: Counts,
+    rings: Rings,
+    connections: Connections,
+    values: Values,
+    triggers: Asked,
+    expiries: Asked,
+    expiring: bool,
+    peak: Array,
 ) -> None:
-    """Values at every trigger from the time `since` on and, with `expiries`, after start events expire, up to the time `until`.
+    """Values at every trigger from the time `since` on and, if `expiring`, after start events expire, up to the time `until`.
 
-    `starts` are the tests that begin a piece, `ring_of` their rings. `peak` takes the most start events alive at a time.
+    `starts` are the tests that begin a piece. `peak` takes the most start events alive at a time.
     """
+    ts = events.ts
+    masks = events.masks
+    ranges = operations.ranges
+    table = operations.table
     levels = ranges.shape[1] - 1
-    for partition in range(offsets.size - 1):
-        end = offsets[partition + 1]
-        for ring in range(heads.size):
-            heads[ring] = 0
-            tails[ring] = 0
-        expiring = offsets[partition]
-        place = offsets[partition]
+    for partition in range(events.offsets.size - 1):
+        place = events.offsets[partition]
+        end = events.offsets[partition + 1]
+        for ring in range(rings.heads.size):
+            rings.heads[ring] = 0
+            rings.tails[ring] = 0
+        expiry = place
         while True:
             now = ts[place] if place < end else until
-            while expiries and expiring < place and ts[expiring] + window <= now:
-                at = expiring
+            while expiring and expiry < place and ts[expiry] + window <= now:
+                at = expiry
                 started: Any = np.int64(0)
-                while expiring < place and ts[expiring] == ts[at]:
-                    started |= masks[expiring] & starts
-                    expiring += 1
+                while expiry < place and ts[expiry] == ts[at]:
+                    started |= masks[expiry] & expiries.tests
+                    expiry += 1
                 if started:
-                    drop(ts[at], heads, tails, ring_ts)
-                while started:
-                    bit = lowest_bit(started)
-                    started &= started - 1
-                    for k in range(start_ranges[bit], start_ranges[bit + 1]):
-                        query = start_queries[k]
-                        if expiry_seen[query] != at:
-                            expiry_seen[query] = at
-                            expiry_places[expiry_bases[query] + expiry_positions[query]] = at
-                            write_values(
-                                query,
-                                expiry_positions[query],
-                                slot_ranges,
-                                slots,
-                                terms,
-                                connections,
-                                heads,
-                                tails,
-                                cells,
-                                floats,
-                                snapshots,
-                                snapshot_at,
-                                known,
-                                expiry_slot_bases,
-                                expiry_values,
-                                expiry_floats,
-                            )
-                            expiry_positions[query] += 1
+                    drop(ts[at], rings)
+                    write_marked(ask(started, at, expiries), expiries, values, connections, rings, counts)
             if place >= end:
                 break
             last = place + 1
             found = masks[place]
-            while last < end and rank[last] == rank[place]:
+            while last < end and events.rank[last] == events.rank[place]:
                 found |= masks[last]
                 last += 1
-            drop(now - window, heads, tails, ring_ts)
+            drop(now - window, rings)
             # Snapshots first: simultaneous events do not follow one another.
             for at in range(place, last):
                 begun = masks[at] & starts
                 while begun:
                     lowest = begun & -begun
                     begun &= begun - 1
-                    ring = ring_of[lowest_bit(lowest)]
-                    start = tails[ring]  # what it will be: simultaneous start events take their places below
+                    ring = rings.of[lowest_bit(lowest)]
+                    start = rings.tails[ring]  # what it will be: simultaneous start events take their places below
                     for other in range(place, at):
                         start += 1 if masks[other] & lowest else 0
-                    for k in range(connection_ranges[ring], connection_ranges[ring + 1]):
-                        connect(
-                            connection_list[k],
-                            start,
-                            connections,
-                            heads,
-                            tails,
-                            cells,
-                            snapshots,
-                            snapshot_at,
-                            known,
-                        )
+                    for k in range(connections.ranges[ring], connections.ranges[ring + 1]):
+                        connect(connections.numbers[k], start, connections, rings, counts.cells)
             # Level by level; those of an only test of an only event at once.
             at_once = levels if last - place == 1 and found & (found - 1) == 0 else 1
             for level in range(0, levels, at_once):
@@ -395,80 +343,25 @@ def count_marked(
                         bit = lowest_bit(rest)
                         rest &= rest - 1
                         for k in range(ranges[bit, level], ranges[bit, level + at_once]):
-                            if begins(operations[k, 0], operations[k, 2]):
+                            kind = table[k, 0]
+                            if begins(kind, table[k, 2]):
                                 continue
+                            weight = weights.integers[table[k, 3], at] if kind in (ADD_WEIGHTED, RAISE_TO) else 0
+                            float_weight = weights.floats[table[k, 3], at] if kind == ADD_WEIGHTED_FLOAT else 0.0
                             ring = operation_rings[k]
-                            carried = operations[k, 0]
-                            whole = carried in (ADD_WEIGHTED, RAISE_TO)
-                            run_over(
-                                carried,
-                                operations[k, 1],
-                                operations[k, 2],
-                                weights[operations[k, 3], at] if whole else 0,
-                                float_weights[operations[k, 3], at] if carried == ADD_WEIGHTED_FLOAT else 0.0,
-                                heads[ring],
-                                tails[ring],
-                                cells,
-                                floats,
-                            )
+                            begin = rings.heads[ring]
+                            run_over(kind, table[k, 1], table[k, 2], weight, float_weight, begin, rings.tails[ring], counts)
             for at in range(place, last):
                 begun = masks[at] & starts
                 while begun:
-                    bit = lowest_bit(begun)
+                    begin_start(lowest_bit(begun), at, now, operations, weights, rings, initial, counts)
                     begun &= begun - 1
-                    ring = ring_of[bit]
-                    start = tails[ring]
-                    tails[ring] += 1
-                    ring_ts[ring, start] = ts[at]
-                    for k in range(ring_ranges[ring], ring_ranges[ring + 1]):
-                        cells[ring_cells[k], start] = initial[ring_cells[k]]
-                    for k in range(ring_float_ranges[ring], ring_float_ranges[ring + 1]):
-                        floats[ring_floats[k], start] = 0.0
-                    for k in range(ranges[bit, 0], ranges[bit, levels]):
-                        if begins(operations[k, 0], operations[k, 2]):
-                            carried = operations[k, 0]
-                            whole = carried in (ADD_WEIGHTED, RAISE_TO)
-                            begin_with(
-                                carried,
-                                operations[k, 1],
-                                weights[operations[k, 3], at] if whole else 0,
-                                float_weights[operations[k, 3], at] if carried == ADD_WEIGHTED_FLOAT else 0.0,
-                                start,
-                                cells,
-                                floats,
-                            )
-            alive: Any = np.int64(0)
-            for ring in range(heads.size):
-                alive += tails[ring] - heads[ring]
-            peak[0] = max(peak[0], alive)
-            if found & triggers and now >= since:
+            live: Any = np.int64(0)
+            for ring in range(rings.heads.size):
+                live += rings.tails[ring] - rings.heads[ring]
+            peak[0] = max(peak[0], live)
+            if found & triggers.tests and now >= since:
                 for at in range(place, last):
-                    asked = masks[at] & triggers
-                    while asked:
-                        bit = lowest_bit(asked)
-                        asked &= asked - 1
-                        for k in range(trigger_ranges[bit], trigger_ranges[bit + 1]):
-                            query = trigger_queries[k]
-                            if seen[query] != at:
-                                seen[query] = at
-                                places[place_bases[query] + positions[query]] = at
-                                write_values(
-                                    query,
-                                    positions[query],
-                                    slot_ranges,
-                                    slots,
-                                    terms,
-                                    connections,
-                                    heads,
-                                    tails,
-                                    cells,
-                                    floats,
-                                    snapshots,
-                                    snapshot_at,
-                                    known,
-                                    bases,
-                                    values,
-                                    float_values,
-                                )
-                                positions[query] += 1
+                    asked = ask(masks[at] & triggers.tests, at, triggers)
+                    write_marked(asked, triggers, values, connections, rings, counts)
             place = last

@@ -48,11 +48,12 @@ def probe(
     rows: Array,
     begin: int,
     pairs: bool,
-    dead: Array,
+    found: Array,
     pair_match: Array,
     pair_row: Array,
 ) -> tuple[int, int]:
-    """Marks dead matches from `begin` on, or, with `pairs`, lists (match, negative row) for predicates to decide.
+    """Finds the earliest negative row in the interval of each match from `begin` on (-1 where there is none), or, with `pairs`,
+    lists (match, negative row) for predicates to decide.
 
     `first`, `last`, `after` and `before` hold a row per match; `after` and `before` are empty for a negated start and end.
     Returns the match to go on with (all of them, unless the list of pairs is full) and the number of pairs.
@@ -85,64 +86,17 @@ def probe(
                 if not _inside(row, after_row, before_row, lowest, highest, ts, rank):
                     continue
                 if not pairs:
-                    dead[match] = True
+                    found[match] = row
                     break
                 if count == pair_row.size:
                     return match, started
                 pair_match[count] = match
                 pair_row[count] = row
                 count += 1
-            if dead[match]:
+            if found[match] >= 0:
                 break
             partition += 1
     return first.size, count
-
-
-@kernel
-def first_inside(
-    first: Array,
-    last: Array,
-    after: Array,
-    before: Array,
-    match_keys: Array,
-    window: int,
-    ts: Array,
-    rank: Array,
-    origin: int,
-    width: int,
-    bounds: Array,
-    keys: Array,
-    rows: Array,
-    found: Array,
-) -> None:
-    """Writes the earliest negative row in the interval of each match, as `probe` finds them; leaves the others as they are."""
-    for match in range(first.size):
-        lowest = ts[last[match]] - window
-        highest = ts[first[match]] + window
-        after_row = after[match] if after.size else -1
-        before_row = before[match] if before.size else -1
-        from_ts = ts[after_row] if after_row >= 0 else lowest
-        to_ts = ts[before_row] if before_row >= 0 else highest
-        partition = max(0, (from_ts - origin) // width)
-        final = min(bounds.size - 2, (to_ts - origin) // width)
-        key = match_keys[match] if match_keys.size else 0
-        looking = True
-        while looking and partition <= final:
-            low = bounds[partition]
-            end = bounds[partition + 1]
-            high = end
-            while low < high:
-                middle = (low + high) // 2
-                if keys[middle] < key:
-                    low = middle + 1
-                else:
-                    high = middle
-            while looking and low < end and keys[low] == key:
-                if _inside(rows[low], after_row, before_row, lowest, highest, ts, rank):
-                    found[match] = rows[low]
-                    looking = False
-                low += 1
-            partition += 1
 
 
 @kernel
@@ -159,7 +113,7 @@ def scan(
     rows: Array,
     begin: int,
     pairs: bool,
-    dead: Array,
+    found: Array,
     pair_match: Array,
     pair_row: Array,
 ) -> tuple[int, int]:
@@ -176,7 +130,7 @@ def scan(
             if keys[entry] != key or not _inside(rows[entry], after_row, before_row, lowest, highest, ts, rank):
                 continue
             if not pairs:
-                dead[match] = True
+                found[match] = rows[entry]
                 break
             if count == pair_row.size:
                 return match, started

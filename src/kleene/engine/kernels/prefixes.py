@@ -2,83 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from kleene.engine.kernels import kernel
-from kleene.engine.kernels.counting import lowest_bit, take_in, write_slots
-
-Array = np.ndarray[Any, Any]
+from kleene.engine.kernels.counter_tables import Asked, Counts, Events, Front, Operations, Values, Weights
+from kleene.engine.kernels.counting import ask, take_in, write_values
 
 
 @kernel
 def count_all(
-    offsets: Array,
-    ts: Array,
-    rank: Array,
-    masks: Array,
+    events: Events,
     since: int,
-    ranges: Array,
-    operations: Array,
-    carried: Array,
-    carried_floats: Array,
-    weights: Array,
-    float_weights: Array,
-    triggers: int,
-    trigger_ranges: Array,
-    trigger_queries: Array,
-    slot_ranges: Array,
-    slots: Array,
-    terms: Array,
-    seen: Array,
-    positions: Array,
-    place_bases: Array,
-    places: Array,
-    bases: Array,
-    values: Array,
-    float_values: Array,
+    operations: Operations,
+    weights: Weights,
+    carried: Counts,
+    front: Front,
+    values: Values,
+    triggers: Asked,
 ) -> None:
-    """Values at every trigger from the time `since` on, without a window; `carried` has the cells of each partition, before and
-    after.
+    """Values at every trigger from the time `since` on; `carried` has the cells of each partition, before and after. Nothing is
+    ever in front.
     """
-    for partition in range(offsets.size - 1):
-        cells = carried[partition]
-        floats = carried_floats[partition]
-        place = offsets[partition]
-        end = offsets[partition + 1]
+    for partition in range(events.offsets.size - 1):
+        counts = Counts(carried.cells[partition], carried.floats[partition])
+        place = events.offsets[partition]
+        end = events.offsets[partition + 1]
         while place < end:
             last = place + 1
-            while last < end and rank[last] == rank[place]:
+            while last < end and events.rank[last] == events.rank[place]:
                 last += 1
-            take_in(place, last, masks, ranges, operations, cells, floats, weights, float_weights)
+            take_in(place, last, events.masks, operations, counts, weights)
             for at in range(place, last):
-                asked = masks[at] & triggers if ts[at] >= since else np.int64(0)
-                while asked:
-                    bit = lowest_bit(asked)
-                    asked &= asked - 1
-                    for k in range(trigger_ranges[bit], trigger_ranges[bit + 1]):
-                        query = trigger_queries[k]
-                        if seen[query] == at:
-                            continue
-                        seen[query] = at
-                        position = positions[query]
-                        positions[query] += 1
-                        places[place_bases[query] + position] = at
-                        write_slots(
-                            query,
-                            position,
-                            slot_ranges,
-                            slots,
-                            terms,
-                            False,
-                            carried,
-                            carried_floats,
-                            0,
-                            cells,
-                            floats,
-                            bases,
-                            values,
-                            float_values,
-                        )
+                if events.masks[at] & triggers.tests and events.ts[at] >= since:
+                    write_values(ask(events.masks[at] & triggers.tests, at, triggers), triggers, values, front, -1, counts)
             place = last

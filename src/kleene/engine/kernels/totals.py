@@ -7,7 +7,7 @@ group, which never has to subtract. Cost: constant for integers, logarithmic in 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,222 +19,184 @@ Array = np.ndarray[Any, Any]
 ROWS, OVERFLOWED = range(2)
 
 
+class Changes(NamedTuple):
+    """Values of partitions, in stream order: the row of each, and where its values stand (rows of `values` are slots)."""
+
+    rows: Array
+    sources: Array
+    values: Array
+    floats: Array
+
+
+class Totals(NamedTuple):
+    """The values of partitions, and of groups as totals and as trees over their partitions."""
+
+    kinds: Array
+    current: Array
+    leaves: Array
+    roots: Array
+    trees: Array
+    float_trees: Array
+    totals: Array
+    float_totals: Array
+
+
+class Stream(NamedTuple):
+    """Events by row: whether each is a trigger, its partition and its group."""
+
+    ts: Array
+    rank: Array
+    emitting: Array
+    partition: Array
+    group: Array
+
+
+class Span(NamedTuple):
+    """The instants that rows are wanted of: since <= instant < until; with `on_change` those of expiries too."""
+
+    since: int
+    until: int
+    window: int
+    on_change: bool
+
+
+class Marks(NamedTuple):
+    """By group the last instants of a trigger and of an expiry; a row for each group in which something expires now, and the
+    values before.
+    """
+
+    triggered: Array
+    stamped: Array
+    touched: Array
+    earlier: Array
+    float_earlier: Array
+
+
+class Found(NamedTuple):
+    """The rows that are found; of those of expiries also the values before."""
+
+    rows: Array
+    expired: Array
+    values: Array
+    floats: Array
+    earlier: Array
+    float_earlier: Array
+
+
 @inlined
-def put(
-    partition: int,
-    group: int,
-    source: int,
-    kinds: Array,
-    values: Array,
-    floats: Array,
-    current: Array,
-    leaves: Array,
-    roots: Array,
-    trees: Array,
-    float_trees: Array,
-    totals: Array,
-    float_totals: Array,
-) -> bool:
+def put(partition: int, group: int, source: int, values: Array, floats: Array, into: Totals) -> bool:
     """Makes `values[:, source]` the values of a partition; returns whether an integer left 64 bits."""
-    for slot in range(kinds.size):
-        kind = kinds[slot]
+    for slot in range(into.kinds.size):
+        kind = into.kinds[slot]
         if kind == TOTAL:
             new = values[slot, source]
-            rest = totals[slot, group] - current[slot, partition]
+            rest = into.totals[slot, group] - into.current[slot, partition]
             if new > CAP - 1 - rest:
                 return True
-            totals[slot, group] = rest + new
-            current[slot, partition] = new
+            into.totals[slot, group] = rest + new
+            into.current[slot, partition] = new
             continue
-        root = roots[group]
-        node = leaves[partition]
+        root = into.roots[group]
+        node = into.leaves[partition]
         if kind == FLOAT_TOTAL:
-            float_trees[slot, root + node] = floats[slot, source]
+            tree = into.float_trees[slot]
+            tree[root + node] = floats[slot, source]
             while node > 1:
                 node >>= 1
-                float_trees[slot, root + node] = float_trees[slot, root + 2 * node] + float_trees[slot, root + 2 * node + 1]
-            float_totals[slot, group] = float_trees[slot, root + node]
+                tree[root + node] = tree[root + 2 * node] + tree[root + 2 * node + 1]
+            into.float_totals[slot, group] = tree[root + node]
         else:
-            trees[slot, root + node] = values[slot, source]
+            largest = into.trees[slot]
+            largest[root + node] = values[slot, source]
             while node > 1:
                 node >>= 1
-                trees[slot, root + node] = max(trees[slot, root + 2 * node], trees[slot, root + 2 * node + 1])
-            totals[slot, group] = trees[slot, root + node]
+                largest[root + node] = max(largest[root + 2 * node], largest[root + 2 * node + 1])
+            into.totals[slot, group] = largest[root + node]
     return False
 
 
 @kernel
-def begin(
-    group_of: Array,
-    kinds: Array,
-    values: Array,
-    floats: Array,
-    current: Array,
-    leaves: Array,
-    roots: Array,
-    trees: Array,
-    float_trees: Array,
-    totals: Array,
-    float_totals: Array,
-) -> bool:
+def begin(group_of: Array, values: Array, floats: Array, into: Totals) -> bool:
     """Takes in the values of all partitions; returns whether an integer left 64 bits."""
-    for partition in range(group_of.size):
-        if put(
-            partition,
-            group_of[partition],
-            partition,
-            kinds,
-            values,
-            floats,
-            current,
-            leaves,
-            roots,
-            trees,
-            float_trees,
-            totals,
-            float_totals,
-        ):
+    for partition in range(group_of.size):  # noqa: SIM110  `any` is not compiled
+        if put(partition, group_of[partition], partition, values, floats, into):
             return True
     return False
 
 
+@inlined
+def emit(count: int, row: int, group: int, expired: bool, totals: Totals, found: Found) -> None:
+    """Writes a row with the values of a group."""
+    found.rows[count] = row
+    found.expired[count] = expired
+    for slot in range(totals.kinds.size):
+        found.values[slot, count] = totals.totals[slot, group]
+        found.floats[slot, count] = totals.float_totals[slot, group]
+
+
 @kernel
 def add_up(
-    ts: Array,
-    rank: Array,
-    emitting: Array,
-    partition_of: Array,
-    group_of: Array,
-    window: int,
-    since: int,
-    until: int,
-    on_change: bool,
-    kinds: Array,
-    trigger_rows: Array,
-    trigger_sources: Array,
-    values: Array,
-    floats: Array,
-    expiry_rows: Array,
-    expiry_sources: Array,
-    expiry_values: Array,
-    expiry_floats: Array,
-    current: Array,
-    leaves: Array,
-    roots: Array,
-    trees: Array,
-    float_trees: Array,
-    totals: Array,
-    float_totals: Array,
-    triggered: Array,
-    stamped: Array,
-    touched: Array,
-    earlier: Array,
-    float_earlier: Array,
-    out_rows: Array,
-    out_expired: Array,
-    out_values: Array,
-    out_floats: Array,
-    out_earlier: Array,
-    out_float_earlier: Array,
-    state: Array,
+    stream: Stream, span: Span, triggers: Changes, expiries: Changes, totals: Totals, marks: Marks, found: Found, state: Array
 ) -> None:
-    """Writes a row for each trigger (an event that is `emitting`) from the time `since` on and, with `on_change`, for each
-    instant at which expiry changes a group that has no trigger then, with the values before it. Rows of triggers name their
-    event, those of expiries the start event that expires. `state` tells how many rows there are, and whether an integer left 64
-    bits.
+    """Writes a row for each trigger and, on change, for each instant at which expiry changes a group that has no trigger then,
+    with the values before it. Rows of triggers name their event, those of expiries the start event that expires. `state` tells
+    how many rows there are, and whether an integer left 64 bits.
     """
+    ts = stream.ts
+    group_of = stream.group
     trigger = 0
     expiry = 0
     ahead = 0
     count = 0
-    while trigger < trigger_rows.size or expiry < expiry_rows.size:
-        due = ts[expiry_rows[expiry]] + window if expiry < expiry_rows.size else CAP
-        now = ts[trigger_rows[trigger]] if trigger < trigger_rows.size else CAP
+    while trigger < triggers.rows.size or expiry < expiries.rows.size:
+        due = ts[expiries.rows[expiry]] + span.window if expiry < expiries.rows.size else CAP
+        now = ts[triggers.rows[trigger]] if trigger < triggers.rows.size else CAP
         if due <= now:
-            if due >= until:
+            if due >= span.until:
                 break
-            if on_change:
-                while ahead < trigger_rows.size and ts[trigger_rows[ahead]] <= due:
-                    if emitting[trigger_rows[ahead]]:
-                        triggered[group_of[trigger_rows[ahead]]] = ts[trigger_rows[ahead]]
+            if span.on_change:
+                while ahead < triggers.rows.size and ts[triggers.rows[ahead]] <= due:
+                    if stream.emitting[triggers.rows[ahead]]:
+                        marks.triggered[group_of[triggers.rows[ahead]]] = ts[triggers.rows[ahead]]
                     ahead += 1
             many = 0
-            while expiry < expiry_rows.size and ts[expiry_rows[expiry]] + window == due:
-                row = expiry_rows[expiry]
+            while expiry < expiries.rows.size and ts[expiries.rows[expiry]] + span.window == due:
+                row = expiries.rows[expiry]
                 group = group_of[row]
-                if on_change and stamped[group] != due:
-                    stamped[group] = due
-                    touched[many] = row
-                    for slot in range(kinds.size):
-                        earlier[slot, many] = totals[slot, group]
-                        float_earlier[slot, many] = float_totals[slot, group]
+                if span.on_change and marks.stamped[group] != due:
+                    marks.stamped[group] = due
+                    marks.touched[many] = row
+                    for slot in range(totals.kinds.size):
+                        marks.earlier[slot, many] = totals.totals[slot, group]
+                        marks.float_earlier[slot, many] = totals.float_totals[slot, group]
                     many += 1
-                if put(
-                    partition_of[row],
-                    group,
-                    expiry_sources[expiry],
-                    kinds,
-                    expiry_values,
-                    expiry_floats,
-                    current,
-                    leaves,
-                    roots,
-                    trees,
-                    float_trees,
-                    totals,
-                    float_totals,
-                ):
+                source = expiries.sources[expiry]
+                if put(stream.partition[row], group, source, expiries.values, expiries.floats, totals):
                     state[OVERFLOWED] = 1
                     return
                 expiry += 1
-            if due < since:
-                continue
-            for k in range(many):
-                row = touched[k]
+            for k in range(many if due >= span.since else 0):
+                row = marks.touched[k]
                 group = group_of[row]
-                if triggered[group] == due:
-                    continue
-                out_rows[count] = row
-                out_expired[count] = 1
-                for slot in range(kinds.size):
-                    out_values[slot, count] = totals[slot, group]
-                    out_floats[slot, count] = float_totals[slot, group]
-                    out_earlier[slot, count] = earlier[slot, k]
-                    out_float_earlier[slot, count] = float_earlier[slot, k]
-                count += 1
+                if marks.triggered[group] != due:
+                    emit(count, row, group, True, totals, found)
+                    for slot in range(totals.kinds.size):
+                        found.earlier[slot, count] = marks.earlier[slot, k]
+                        found.float_earlier[slot, count] = marks.float_earlier[slot, k]
+                    count += 1
             continue
         last = trigger
-        while last < trigger_rows.size and rank[trigger_rows[last]] == rank[trigger_rows[trigger]]:
-            row = trigger_rows[last]
-            if put(
-                partition_of[row],
-                group_of[row],
-                trigger_sources[last],
-                kinds,
-                values,
-                floats,
-                current,
-                leaves,
-                roots,
-                trees,
-                float_trees,
-                totals,
-                float_totals,
-            ):
+        while last < triggers.rows.size and stream.rank[triggers.rows[last]] == stream.rank[triggers.rows[trigger]]:
+            row = triggers.rows[last]
+            source = triggers.sources[last]
+            if put(stream.partition[row], group_of[row], source, triggers.values, triggers.floats, totals):
                 state[OVERFLOWED] = 1
                 return
             last += 1
-        if now >= since:
-            for k in range(trigger, last):
-                row = trigger_rows[k]
-                if not emitting[row]:
-                    continue
-                group = group_of[row]
-                out_rows[count] = row
-                out_expired[count] = 0
-                for slot in range(kinds.size):
-                    out_values[slot, count] = totals[slot, group]
-                    out_floats[slot, count] = float_totals[slot, group]
+        for k in range(trigger, last if now >= span.since else trigger):
+            row = triggers.rows[k]
+            if stream.emitting[row]:
+                emit(count, row, group_of[row], False, totals, found)
                 count += 1
         trigger = last
     state[ROWS] = count

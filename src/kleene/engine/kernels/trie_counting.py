@@ -12,12 +12,13 @@ Cost: 10 to 15 ns an event for a pattern of up to four positions, whatever the w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kleene.engine.kernels import inlined, kernel
-from kleene.engine.kernels.counting import CAP, lowest_bit, plus, times
+from kleene.engine.kernels.counter_tables import Asked, Events
+from kleene.engine.kernels.counting import CAP, ask, lowest_bit, plus, times
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +28,30 @@ DEPTH, ADDS, COLUMN, PARENT, ROW, BELOW, SUBTREE = (np.uint64(number) for number
 FIELDS = 7
 
 _0, _1, _2, _3, _4 = (np.uint64(number) for number in range(5))
+
+
+class Trie(NamedTuple):
+    """A trie of prefixes as tables."""
+
+    ranges: Array
+    """The actions of each test."""
+    actions: Array
+    deepest: int
+    width: Any
+    """The length of a column."""
+    nodes: Any
+    """The length of a row, which has no place for the root."""
+    subtrees: Array
+    back: Array
+    """The columns before any event."""
+    turned: Array
+    """The rows before any event."""
+    leaf_ranges: Array
+    """The leaves of each query."""
+    paths: Array
+    """The nodes from depth 1 to each leaf, then -1."""
+    columns: Array
+    """Where the column of each leaf begins."""
 
 
 @inlined
@@ -56,38 +81,35 @@ def add_masked(numbers: Array, target: Any, source: Any, subtrees: Array, mask: 
 
 
 @inlined
-def forwards(action: Any, actions: Array, back: Array, width: Any) -> None:
+def forwards(action: Any, trie: Trie, back: Array) -> None:
     """An event of a node, as it comes."""
-    column = actions[action, COLUMN]
+    column = trie.actions[action, COLUMN]
     piece = _0
-    if actions[action, ADDS]:
-        parent = actions[action, PARENT]
-        add_four(back, column, parent)
-        while piece + _4 < width:
-            piece += _4
+    if trie.actions[action, ADDS]:
+        parent = trie.actions[action, PARENT]
+        while piece < trie.width:
             add_four(back, column + piece, parent + piece)
+            piece += _4
     else:
-        while piece < width:
+        while piece < trie.width:
             back[column + piece] = 0
             piece += _1
 
 
 @inlined
-def backwards(action: Any, actions: Array, turned: Array, subtrees: Array, nodes: Any) -> None:
+def backwards(action: Any, trie: Trie, turned: Array) -> None:
     """An event of a node, when events are gone over backwards."""
-    row = actions[action, ROW]
-    mask = actions[action, SUBTREE]
+    below = trie.actions[action, BELOW]
+    mask = trie.actions[action, SUBTREE]
     piece = _0
-    if actions[action, ADDS]:
-        below = actions[action, BELOW]
-        add_masked(turned, row, below, subtrees, mask)
-        while piece + _4 < nodes:
+    if trie.actions[action, ADDS]:
+        row = trie.actions[action, ROW]
+        while piece < trie.nodes:
+            add_masked(turned, row + piece, below + piece, trie.subtrees, mask + piece)
             piece += _4
-            add_masked(turned, row + piece, below + piece, subtrees, mask + piece)
     else:
-        below = actions[action, BELOW]
-        while piece < nodes:
-            turned[below + piece] &= ~subtrees[mask + piece]
+        while piece < trie.nodes:
+            turned[below + piece] &= ~trie.subtrees[mask + piece]
             piece += _1
 
 
@@ -98,18 +120,7 @@ def refill(numbers: Array, initial: Array) -> None:
 
 
 @inlined
-def at_depth(
-    depth: Any,
-    first: Any,
-    last: Any,
-    backward: bool,
-    masks: Array,
-    ranges: Array,
-    actions: Array,
-    numbers: Array,
-    subtrees: Array,
-    size: Any,
-) -> None:
+def at_depth(depth: Any, first: Any, last: Any, backward: bool, masks: Array, trie: Trie, numbers: Array) -> None:
     """Applies the actions of one depth of the simultaneous events [first, last): clearing before adding as events come, after
     it when they are gone over backwards.
     """
@@ -119,145 +130,130 @@ def at_depth(
             while rest:
                 bit = lowest_bit(rest)
                 rest &= rest - 1
-                for action in range(ranges[bit], ranges[bit + _1]):
-                    if actions[action, DEPTH] != depth:
+                for action in range(trie.ranges[bit], trie.ranges[bit + _1]):
+                    if trie.actions[action, DEPTH] != depth:
                         continue
-                    if backward and actions[action, ADDS] == np.uint64(second == 0):
-                        backwards(action, actions, numbers, subtrees, size)
-                    elif not backward and actions[action, ADDS] == np.uint64(second == 1):
-                        forwards(action, actions, numbers, size)
+                    if backward and trie.actions[action, ADDS] == np.uint64(second == 0):
+                        backwards(action, trie, numbers)
+                    elif not backward and trie.actions[action, ADDS] == np.uint64(second == 1):
+                        forwards(action, trie, numbers)
+
+
+@inlined
+def turn_over(
+    first: Any, last: Any, events: Events, starts: int, trie: Trie, turned: Array, front: Array, front_ts: Array
+) -> Any:
+    """Goes over the places [first, last) backwards and writes a row of the front for each start event, the latest first;
+    returns the number of the oldest.
+    """
+    masks = events.masks
+    nodes = trie.nodes
+    refill(turned, trie.turned)
+    rows = _0
+    behind = last
+    while behind > first:
+        at = behind - 1
+        while at > first and events.rank[at - 1] == events.rank[at]:
+            at -= 1
+        begun = masks[at] & starts
+        if behind - at == 1 and masks[at] & (masks[at] - 1) == 0:
+            bit = lowest_bit(masks[at])
+            action = trie.ranges[bit + _1]
+            while action > trie.ranges[bit]:
+                action -= _1
+                backwards(action, trie, turned)
+        else:
+            for depth in range(1, trie.deepest + 1):
+                at_depth(np.uint64(depth), at, behind, True, masks, trie, turned)
+            for other in range(at, behind):
+                begun |= masks[other] & starts
+        piece = _0
+        while piece < nodes:  # overwritten by the next event unless this one starts a match
+            front[rows * nodes + piece] = turned[piece]
+            front[rows * nodes + piece + _1] = turned[piece + _1]
+            front[rows * nodes + piece + _2] = turned[piece + _2]
+            front[rows * nodes + piece + _3] = turned[piece + _3]
+            piece += _4
+        front_ts[rows] = events.ts[at]
+        rows += np.uint64(begun != 0)
+        behind = at
+    return np.int64(rows) - 1
+
+
+@inlined
+def count_of(leaf: int, oldest: Any, trie: Trie, back: Array, front: Array) -> Any:
+    """How many matches of a leaf's pattern there are; `oldest` is the oldest live row of the front, -1 if there is none."""
+    column = trie.columns[leaf]
+    total: Any = back[column]
+    if oldest >= 0:
+        row = np.uint64(oldest) * trie.nodes
+        depth = 1
+        while trie.paths[leaf, depth] >= 0:
+            of_front = front[row + np.uint64(trie.paths[leaf, depth - 1])]
+            total = plus(total, times(of_front, back[column + np.uint64(depth)]))
+            depth += 1
+        total = plus(total, front[row + np.uint64(trie.paths[leaf, depth - 1])])
+    return total
 
 
 @kernel
 def count_trie(
-    offsets: Array,
-    ts: Array,
-    rank: Array,
-    masks: Array,
+    events: Events,
     window: int,
     since: int,
     starts: int,
-    triggers: int,
-    ranges: Array,
-    actions: Array,
-    deepest: int,
-    width: Any,
-    nodes: Any,
-    subtrees: Array,
-    back_initial: Array,
-    turned_initial: Array,
+    trie: Trie,
     back: Array,
     turned: Array,
     front: Array,
     front_ts: Array,
-    trigger_ranges: Array,
-    trigger_queries: Array,
-    leaf_ranges: Array,
-    paths: Array,
-    columns: Array,
-    seen: Array,
-    positions: Array,
-    place_bases: Array,
-    places: Array,
-    bases: Array,
-    values: Array,
+    triggers: Asked,
 ) -> None:
-    """Writes the places of each query's triggers from the time `since` on, and its counts there.
-
-    `ranges` are the actions of each test. A query's leaves are `leaf_ranges`: of each, `paths` has the nodes from depth 1 on
-    (-1 after the leaf) and `columns` where the leaf's column begins. Rows have no place for the root.
-    """
-    for partition in range(offsets.size - 1):
-        begin = offsets[partition]
-        end = offsets[partition + 1]
-        refill(back, back_initial)
+    """Counts at every query's triggers from the time `since` on."""
+    ts = events.ts
+    masks = events.masks
+    for partition in range(events.offsets.size - 1):
+        place: Any = events.offsets[partition]
+        end = events.offsets[partition + 1]
+        refill(back, trie.back)
         oldest: Any = -1
         first: Any = -1
-        place: Any = begin
         while place < end:
             mask = masks[place]
             last = place + 1
             found = mask
-            while last < end and rank[last] == rank[place]:
+            while last < end and events.rank[last] == events.rank[place]:
                 found |= masks[last]
                 last += 1
             if last - place == 1 and mask & (mask - 1) == 0:
                 bit = lowest_bit(mask)
-                action = ranges[bit]
-                while action < ranges[bit + _1]:
-                    forwards(action, actions, back, width)
+                action = trie.ranges[bit]
+                while action < trie.ranges[bit + _1]:
+                    forwards(action, trie, back)
                     action += _1
             else:
-                for depth in range(deepest, 0, -1):
-                    at_depth(np.uint64(depth), place, last, False, masks, ranges, actions, back, subtrees, width)
+                for depth in range(trie.deepest, 0, -1):
+                    at_depth(np.uint64(depth), place, last, False, masks, trie, back)
             if first < 0 and found & starts:
                 first = place
                 while not masks[first] & starts:
                     first += 1
-            if not found & triggers or ts[place] < since:
-                place = last
-                continue
-            limit = ts[place] - window
-            while oldest >= 0 and front_ts[oldest] <= limit:
-                oldest -= 1
-            if oldest < 0 and first >= 0 and ts[first] <= limit:
-                while first < last and not (masks[first] & starts and ts[first] > limit):
-                    first += 1
-                refill(turned, turned_initial)
-                rows = _0
-                behind = last
-                while behind > first:
-                    at = behind - 1
-                    while at > first and rank[at - 1] == rank[at]:
-                        at -= 1
-                    begun = masks[at] & starts
-                    if behind - at == 1 and masks[at] & (masks[at] - 1) == 0:
-                        bit = lowest_bit(masks[at])
-                        action = ranges[bit + _1]
-                        while action > ranges[bit]:
-                            action -= _1
-                            backwards(action, actions, turned, subtrees, nodes)
-                    else:
-                        for depth in range(1, deepest + 1):
-                            at_depth(np.uint64(depth), at, behind, True, masks, ranges, actions, turned, subtrees, nodes)
-                        for other in range(at, behind):
-                            begun |= masks[other] & starts
-                    piece = _0
-                    while piece < nodes:  # overwritten by the next event unless this one starts a match
-                        front[rows * nodes + piece] = turned[piece]
-                        front[rows * nodes + piece + _1] = turned[piece + _1]
-                        front[rows * nodes + piece + _2] = turned[piece + _2]
-                        front[rows * nodes + piece + _3] = turned[piece + _3]
-                        piece += _4
-                    front_ts[rows] = ts[at]
-                    rows += np.uint64(begun != 0)
-                    behind = at
-                oldest = np.int64(rows) - 1
-                refill(back, back_initial)
-                first = -1
-            for at in range(place, last):
-                asked = masks[at] & triggers
-                while asked:
-                    bit = lowest_bit(asked)
-                    asked &= asked - 1
-                    for k in range(trigger_ranges[bit], trigger_ranges[bit + _1]):
-                        query = trigger_queries[k]
-                        if seen[query] == at:
-                            continue
-                        seen[query] = at
+            if found & triggers.tests and ts[place] >= since:
+                limit = ts[place] - window
+                while oldest >= 0 and front_ts[oldest] <= limit:
+                    oldest -= 1
+                if oldest < 0 and first >= 0 and ts[first] <= limit:
+                    while first < last and not (masks[first] & starts and ts[first] > limit):
+                        first += 1
+                    oldest = turn_over(first, last, events, starts, trie, turned, front, front_ts)
+                    refill(back, trie.back)
+                    first = -1
+                for at in range(place, last):
+                    for k in range(ask(masks[at] & triggers.tests, at, triggers)):
+                        query = triggers.pending[k]
                         total: Any = np.int64(0)
-                        for leaf in range(leaf_ranges[query], leaf_ranges[query + 1]):
-                            column = columns[leaf]
-                            total = plus(total, back[column])
-                            if oldest >= 0:
-                                row = np.uint64(oldest) * nodes
-                                depth = 1
-                                while paths[leaf, depth] >= 0:
-                                    of_front = front[row + np.uint64(paths[leaf, depth - 1])]
-                                    total = plus(total, times(of_front, back[column + np.uint64(depth)]))
-                                    depth += 1
-                                total = plus(total, front[row + np.uint64(paths[leaf, depth - 1])])
-                        places[place_bases[query] + positions[query]] = at
-                        values[bases[query] + positions[query]] = total
-                        positions[query] += 1
+                        for leaf in range(trie.leaf_ranges[query], trie.leaf_ranges[query + 1]):
+                            total = plus(total, count_of(leaf, oldest, trie, back, front))
+                        triggers.values[triggers.bases[query] + triggers.positions[query]] = total
+                        triggers.positions[query] += 1
             place = last
