@@ -1,4 +1,6 @@
-"""Benchmarks: `python -m benchmarks sase`, `saseplus`, `lazy` or `aseq` runs a paper's experiments; see docs/benchmarks.md.
+"""Benchmarks: `python -m benchmarks SUITE` runs the experiments of a paper (sase, saseplus, lazy, aseq, multi).
+
+Results are in docs/benchmarks.md.
 
 One suite through the files: `harness.py` measures contenders and refuses to report any that disagree; `suite.py` runs a suite's
 experiments and keeps their results; `plots.py` and `report.py` turn the results' JSON into figures and docs/benchmarks.md.

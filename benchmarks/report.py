@@ -114,8 +114,8 @@ def _context(context: dict[str, Any]) -> str:
 OPENING = """# Benchmarks
 
 The experiments of the papers that Kleene implements, with the papers' parameters, and comparisons with today's engines. This
-page is written by `python -m benchmarks SUITE --report` from the results of a run; the suites are `sase`, `saseplus`,
-`lazy` and `aseq`.
+page is written by `python -m benchmarks SUITE --report` from the results of a run; the suites are `sase`, `saseplus`, `lazy`,
+`aseq` and `multi`.
 
 ```
 pip install -e '.[spark,bench]'

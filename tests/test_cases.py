@@ -102,6 +102,38 @@ def test_matches_compare_as_multisets() -> None:
     assert differences(case, Outcome(matches=[])) == ["  missing match: a=a1 b=b2"]
 
 
+PLANNED = """
+case two patterns
+workload
+  P1: PATTERN SEQ(A a, B b, C c) WITHIN 10
+  P2: PATTERN SEQ(A a, B b, D d) WITHIN 10
+graph
+  SEQ(A, C): P1 P2
+trees tree
+  P1: a b c
+  P2: a b d
+nodes
+  SEQ(A, B): P1 within 10
+  SEQ(A, B, C): P1 within 10
+  SEQ(A, B, D): P2 within 10
+costs
+  instances 1
+"""
+
+
+def test_a_wrong_plan_is_seen() -> None:
+    case = _one(PLANNED)
+    assert [route for route in routes if case.runs_on(route)] == ["workload"]
+    assert differences(case, run(case, routes["workload"])) == [
+        "  missing line of graph: SEQ(A, C): P1 P2",
+        "  unexpected line of graph: SEQ(A, B): P1 P2",
+        "  missing line of nodes: SEQ(A, B): P1 within 10",
+        "  unexpected line of nodes: SEQ(A, B): P1 P2 within 10",
+        "  missing line of costs: instances 1",
+        "  unexpected line of costs: instances 2110",
+    ]
+
+
 def test_an_error_is_compared_by_class_and_fragments() -> None:
     case = replace(_one(SMALL), expected=Expected(error=("DataError", ("no time",))))
     assert differences(case, Outcome(error=DataError("there is no time"))) == []
@@ -120,6 +152,8 @@ def test_an_error_is_compared_by_class_and_fragments() -> None:
         ("case t\nevent\n  a1\n", "some.case:2: unknown block 'event'"),
         ("case t\nevents\n  a1\n  a1\nquery\n  P\ncount 1\n", "two events are labelled 'a1'"),
         ("case t\nevents\n  a1\noptions\n  colour red\nquery\n  P\ncount 1\n", "some.case:5: unknown option"),
+        ("case t\nworkload\n  P1: A\n  P1: B\ngraph\n  none\n", "some.case:4: expected 'name: query', each name once"),
+        ("case t\nworkload\n  P1: A\n", "some.case:1: case 't' expects nothing"),
         ("case t\nevents\n  a1\nquery\n  P\nmatches\n", "some.case:6: the 'matches' block is empty"),
     ],
 )

@@ -26,8 +26,9 @@ from kleene.engine import filters, run_buffer
 from kleene.plan.options import SequenceOptions
 from kleene.testing import oracle
 from kleene.testing.random_aggregate import aggregate_example
+from kleene.testing.random_workloads import match_workload
 from kleene.testing.strategies import any_match_example, examples, saseplus_examples
-from support import aggregate_pairs, lazy_pairs, nfa_pairs, sase_pairs
+from support import aggregate_pairs, lazy_pairs, nfa_pairs, sase_pairs, workload_pairs
 from support.aggregate_pairs import PLANS
 
 MODULES = [importlib.import_module(f"kleene.engine.kernels.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
@@ -130,6 +131,10 @@ def test_every_kernel_has_a_plain_twin_that_agrees(monkeypatch: pytest.MonkeyPat
     for number in range(60):
         counted = aggregate_pairs.Pair(aggregate_example(6, number))
         found = aggregate_pairs.check(counted, [(plan, aggregate_pairs.random_setting(rng)) for plan in PLANS], Counter())
+        assert not found, (number, found)
+    for number in range(40):
+        workload = workload_pairs.Given(match_workload(8, number))
+        found = workload_pairs.check(workload, workload_pairs.settings_of(rng, number), rng, Counter())
         assert not found, (number, found)
     missing = set(KERNELS) - set(seen)
     assert not missing - RARE, f"never run: {missing}"

@@ -7,10 +7,6 @@ script it runs any part of it by hand, and a failure names its example.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from math import comb
@@ -36,6 +32,7 @@ from support import aggregate_pairs
 from support.aggregate_pairs import describe
 from support.long_tests import mostly_long
 from support.nfa_pairs import call_options
+from support.pair_runs import assert_agreement, assert_noticed, assert_shares
 from support.spark import frame_of
 
 SEEDS = range(400, 420)
@@ -122,55 +119,27 @@ WORKLOAD_SHARES = {
 }
 
 
-def run_pairs(*arguments: object) -> dict[str, Any]:
-    """Runs pairs in a process of its own, without numba."""
-    done = subprocess.run(
-        [sys.executable, aggregate_pairs.__file__, *map(str, arguments)],
-        env={**os.environ, "KLEENE_KERNELS": "python", "PYTHONWARNINGS": "ignore"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_plan_agrees_with_the_oracle(seed: int) -> None:
-    report = run_pairs(seed, PAIRS)
-    assert report["failures"] == [], "\n\n".join(report["failures"])
-    assert report["pairs"] == PAIRS
-    assert not report["compiled"]
-    seen = Counter(report["seen"])
+    seen = assert_agreement(aggregate_pairs, seed, PAIRS)
     assert seen["refused"] <= 0.02 * PAIRS, seen
-    for feature, share in {**SHARES, **PLAN_SHARES, **dict.fromkeys(CUTS, 0.015)}.items():
-        assert seen[feature] >= share * PAIRS, (feature, seen)
+    assert_shares(seen, {**SHARES, **PLAN_SHARES, **dict.fromkeys(CUTS, 0.015)}, PAIRS)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_workloads_agree_with_the_oracle(seed: int) -> None:
-    report = run_pairs(seed, WORKLOADS, "--workloads")
-    assert report["failures"] == [], "\n\n".join(report["failures"])
-    assert report["pairs"] == WORKLOADS
-    assert not report["compiled"]
-    seen = Counter(report["seen"])
-    for feature, share in WORKLOAD_SHARES.items():
-        assert seen[feature] >= share * WORKLOADS, (feature, seen)
+    assert_shares(assert_agreement(aggregate_pairs, seed, WORKLOADS, "--workloads"), WORKLOAD_SHARES, WORKLOADS)
 
 
 @pytest.mark.parametrize("sabotage", mostly_long(aggregate_pairs.SABOTAGE))
 def test_a_broken_engine_is_noticed(sabotage: str) -> None:
     """A test of the test: ways to be subtly wrong, each seen within some hundred pairs."""
-    report = run_pairs(1, 1_500, "--break", sabotage, "--stop-after", 1)
-    assert report["failures"], f"{sabotage} went unnoticed in {report['pairs']} pairs"
+    assert_noticed(aggregate_pairs, sabotage, 1_500)
 
 
 @pytest.mark.parametrize("sabotage", mostly_long(aggregate_pairs.WORKLOAD_SABOTAGE))
 def test_broken_sharing_is_noticed(sabotage: str) -> None:
-    report = run_pairs(1, 200, "--workloads", "--break", sabotage, "--stop-after", 1)
-    assert report["failures"], f"{sabotage} went unnoticed in {report['pairs']} workloads"
+    assert_noticed(aggregate_pairs, sabotage, 200, "--workloads")
 
 
 # --- compiled ---------------------------------------------------------------------------------------------------------
@@ -302,8 +271,7 @@ def test_the_generator_reaches_every_feature() -> None:
     for example in aggregate_examples(3, 1_000):
         seen.update(aggregate_pairs.features(aggregate_pairs.Pair(example)))
         assert parse(to_text(example.query)) == example.query
-    for feature, share in SHARES.items():
-        assert seen[feature] >= share * 1_000, (feature, seen)
+    assert_shares(seen, SHARES, 1_000)
 
 
 def test_examples_are_reproducible() -> None:

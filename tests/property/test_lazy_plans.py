@@ -7,10 +7,6 @@ it by hand, and a failure names its example.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from itertools import permutations
 from random import Random
@@ -30,6 +26,7 @@ from kleene.testing.case_routes import canonical
 from kleene.testing.strategies import Example, any_match_examples, any_match_shrinking_examples, any_match_streams
 from support import lazy_pairs, nfa_pairs, sase_pairs
 from support.long_tests import mostly_long
+from support.pair_runs import assert_agreement, assert_noticed, assert_shares
 from support.spark import frame_of
 
 SEEDS = range(300, 320)
@@ -112,38 +109,17 @@ CUTS = (
 )
 
 
-def run_pairs(*arguments: object) -> dict[str, Any]:
-    """Runs pairs in a process of its own, without numba."""
-    done = subprocess.run(
-        [sys.executable, lazy_pairs.__file__, *map(str, arguments)],
-        env={**os.environ, "KLEENE_KERNELS": "python", "PYTHONWARNINGS": "ignore"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
-
-
 @pytest.mark.parametrize("seed", mostly_long(SEEDS, 10))
 def test_every_order_agrees_with_the_oracle(seed: int) -> None:
-    report = run_pairs(seed, PAIRS)
-    assert report["failures"] == [], "\n\n".join(report["failures"])
-    assert report["pairs"] == PAIRS
-    assert not report["compiled"]
-    seen = Counter(report["seen"])
+    seen = assert_agreement(lazy_pairs, seed, PAIRS)
     assert seen["refused"] <= 0.08 * PAIRS, seen
-    for feature, share in {**SHARES, **PLAN_SHARES, **dict.fromkeys(CUTS, 0.015)}.items():
-        assert seen[feature] >= share * PAIRS, (feature, seen)
+    assert_shares(seen, {**SHARES, **PLAN_SHARES, **dict.fromkeys(CUTS, 0.015)}, PAIRS)
 
 
 @pytest.mark.parametrize("sabotage", mostly_long(lazy_pairs.SABOTAGE))
 def test_a_broken_engine_is_noticed(sabotage: str) -> None:
     """A test of the test: ways to be subtly wrong, each seen within some hundred pairs."""
-    report = run_pairs(1, 1_500, "--break", sabotage, "--stop-after", 1)
-    assert report["failures"], f"{sabotage} went unnoticed in {report['pairs']} pairs"
+    assert_noticed(lazy_pairs, sabotage, 1_500)
 
 
 def checked(example: Example, rng: Random, name: str) -> bool:
@@ -258,8 +234,7 @@ def test_the_generator_reaches_every_feature() -> None:
     for example in any_match_examples(3, 1_000):
         seen.update(lazy_pairs.features(lazy_pairs.Pair(example)))
         assert parse(to_text(example.query)) == example.query
-    for feature, share in SHARES.items():
-        assert seen[feature] >= share * 1_000, (feature, seen)
+    assert_shares(seen, SHARES, 1_000)
 
 
 def test_examples_are_reproducible() -> None:

@@ -7,10 +7,6 @@ it by hand, and a failure names its example.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from random import Random
 from typing import Any
@@ -28,6 +24,7 @@ from kleene.testing.case_routes import canonical
 from kleene.testing.strategies import Example, saseplus_examples, saseplus_shrinking_examples, saseplus_streams
 from support import nfa_pairs, sase_pairs
 from support.long_tests import mostly_long
+from support.pair_runs import assert_agreement, assert_noticed, assert_shares
 from support.spark import frame_of
 
 SEEDS = range(200, 220)
@@ -71,28 +68,9 @@ SHARES = {
 CUTS = ("batch_rows=0", "batch_rows=1", "batch_rows=3", "run_rows=0", "run_rows=3", "block=1", "dictionaries", "shuffled")
 
 
-def run_pairs(*arguments: object) -> dict[str, Any]:
-    """Runs pairs in a process of its own, without numba."""
-    done = subprocess.run(
-        [sys.executable, nfa_pairs.__file__, *map(str, arguments)],
-        env={**os.environ, "KLEENE_KERNELS": "python", "PYTHONWARNINGS": "ignore"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
-
-
 @pytest.mark.parametrize("seed", mostly_long(SEEDS, 10))
 def test_every_algorithm_agrees_with_the_oracle(seed: int) -> None:
-    report = run_pairs(seed, PAIRS)
-    assert report["failures"] == [], "\n\n".join(report["failures"])
-    assert report["pairs"] == PAIRS
-    assert not report["compiled"]
-    assert_covered(Counter(report["seen"]), PAIRS)
+    assert_covered(assert_agreement(nfa_pairs, seed, PAIRS), PAIRS)
 
 
 def assert_covered(seen: Counter[str], pairs: int) -> None:
@@ -104,15 +82,13 @@ def assert_covered(seen: Counter[str], pairs: int) -> None:
         assert seen[strategy.value] >= 0.2 * pairs, (strategy, seen)
         assert seen[f"{strategy.value} with matches"] >= 0.4 * seen[strategy.value], (strategy, seen)
     ties = dict.fromkeys(("ties=error refused", "ties=error answered", "ties=arrival answered"), 0.02)
-    for feature, share in {**SHARES, **dict.fromkeys(CUTS, 0.02), **ties}.items():
-        assert seen[feature] >= share * pairs, (feature, seen)
+    assert_shares(seen, {**SHARES, **dict.fromkeys(CUTS, 0.02), **ties}, pairs)
 
 
 @pytest.mark.parametrize("sabotage", mostly_long(nfa_pairs.SABOTAGE))
 def test_a_broken_engine_is_noticed(sabotage: str) -> None:
     """A test of the test: ways to be subtly wrong, each seen within some hundred pairs."""
-    report = run_pairs(1, 800, "--break", sabotage, "--stop-after", 1)
-    assert report["failures"], f"{sabotage} went unnoticed in {report['pairs']} pairs"
+    assert_noticed(nfa_pairs, sabotage, 800)
 
 
 def checked(pair: Example, rng: Random, name: str) -> bool:
@@ -182,8 +158,7 @@ def test_the_generator_reaches_every_feature() -> None:
         assert parse(to_text(pair.query)) == pair.query
     for strategy in Strategy:
         assert seen[f"{strategy.value} with matches"] >= 0.4 * seen[strategy.value] > 80, (strategy, seen)
-    for feature, share in SHARES.items():
-        assert seen[feature] >= share * 1_000, (feature, seen)
+    assert_shares(seen, SHARES, 1_000)
 
 
 def test_examples_are_reproducible() -> None:

@@ -7,12 +7,7 @@ it by hand, and a failure names its example.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -28,31 +23,17 @@ from kleene.testing.random_queries import sase_query
 from kleene.testing.strategies import Example, _stream, example, examples, sase_examples
 from support import sase_pairs
 from support.long_tests import mostly_long
+from support.pair_runs import assert_agreement, assert_noticed, assert_shares
 from support.spark import frame_of
 
-SCRIPT = Path(sase_pairs.__file__)
 SEEDS = range(100, 120)
 PAIRS = 1_000
 """Per seed; 20 seeds make 20,000."""
 
 
-def run_script(*arguments: object) -> dict[str, Any]:
-    """Runs pairs in a process of its own, without numba."""
-    environment = {**os.environ, "KLEENE_KERNELS": "python", "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == 0, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
-
-
 @pytest.mark.parametrize("seed", mostly_long(SEEDS, 10))
 def test_every_plan_agrees_with_the_oracle(seed: int) -> None:
-    report = run_script(seed, PAIRS)
-    assert report["failures"] == [], "\n\n".join(report["failures"])
-    assert report["pairs"] == PAIRS
-    assert not report["compiled"]
-    assert_covered(Counter(report["seen"]), PAIRS)
+    assert_covered(assert_agreement(sase_pairs, seed, PAIRS), PAIRS)
 
 
 def assert_covered(seen: Counter[str], pairs: int) -> None:
@@ -75,27 +56,14 @@ def assert_covered(seen: Counter[str], pairs: int) -> None:
         "timestamps": 0.2,
         "with NULLs": 0.2,
     }
-    for feature, share in shares.items():
-        assert seen[feature] >= share * pairs, (feature, seen)
-    for cut in (
-        "batch_rows=0",
-        "batch_rows=1",
-        "batch_rows=3",
-        "run_rows=0",
-        "run_rows=3",
-        "block=1",
-        "block=2",
-        "dictionaries",
-        "shuffled",
-    ):
-        assert seen[cut] >= 0.03 * pairs, (cut, seen)
+    cuts = ("batch_rows=0", "batch_rows=1", "batch_rows=3", "run_rows=0", "run_rows=3", "block=1", "block=2")
+    assert_shares(seen, {**shares, **dict.fromkeys((*cuts, "dictionaries", "shuffled"), 0.03)}, pairs)
 
 
 @pytest.mark.parametrize("sabotage", mostly_long(sase_pairs.SABOTAGE))
 def test_a_broken_engine_is_noticed(sabotage: str) -> None:
     """A test of the test: five ways to be subtly wrong, each seen within a few hundred pairs."""
-    report = run_script(1, 400, "--break", sabotage, "--stop-after", 1)
-    assert report["failures"], f"{sabotage} went unnoticed in {report['pairs']} pairs"
+    assert_noticed(sase_pairs, sabotage, 400)
 
 
 # --- compiled ---------------------------------------------------------------------------------------------------------

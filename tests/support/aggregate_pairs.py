@@ -6,22 +6,15 @@ for rounding (relative to the sum of the absolute values that were added up), ev
 be refused. Some pairs run again with events that tie, which must be refused where the oracle refuses them. Workloads of queries
 with parts in common must give each query its own rows, however much is shared.
 
-As a script it runs many pairs with plain-Python kernels (nothing is compiled) and prints a JSON report:
-
-    KLEENE_KERNELS=python python tests/support/aggregate_pairs.py SEED COUNT [--first NUMBER] [--workloads] [--break NAME]
-        [--stop-after FAILURES]
-
-`--workloads` runs workloads instead of pairs. `--break` sabotages the engine on purpose, to see that the comparison notices.
+As a script: `KLEENE_KERNELS=python python tests/support/aggregate_pairs.py SEED COUNT [--workloads]`, see `support.pair_runs`.
+`--workloads` runs workloads instead of pairs.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import re
 import sys
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -63,9 +56,9 @@ from kleene.testing.random_aggregate import (
 )
 from kleene.testing.random_queries import chance
 from support import sase_pairs
-from support.nfa_pairs import _rewritten as rewritten
 from support.nfa_pairs import call_options, tied
-from support.sase_pairs import Report, Setting
+from support.pair_runs import Report, Suite, broken, main
+from support.sase_pairs import Setting
 
 Row = dict[str, Any]
 Plan = dict[str, Any] | None
@@ -446,61 +439,25 @@ def describe(*examples: AggregateExample) -> str:
     return "\n    ".join((*texts, f"time: {first.time_type}, {dict(first.schema_kwargs)}", *events))
 
 
-def run(seed: int, numbers: range, stop_after: int = 3) -> Report:
-    """Checks some examples of a seed."""
-    report = Report(0, 0, Counter(), [])
-    for number in numbers:
-        if len(report.failures) >= stop_after:
-            break
-        rng = Random(f"{seed}:{number}")
-        pair = Pair(aggregate_example(seed, number))
-        report.pairs += 1
-        report.matches += len(pair.wanted)
-        report.seen.update(features(pair))
-        try:
-            report.seen["counted"] += isinstance(pair.plan("auto"), CounterPlan)
-            found = check(pair, settings_of(rng, number), report.seen)
-            if number % 4 == 0 and needs_total_order(pair.example.query) and pair.plan("auto") is not None:
-                found += check_ties(pair.example, rng, report.seen)
-        except Exception:  # noqa: BLE001 - any exception is a finding, reported with its example
-            found = [traceback.format_exc()]
-        if found:
-            report.failures.append("\n  ".join((f"aggregate_example({seed}, {number})", *found, describe(pair.example))))
-    return report
+def check_example(example: AggregateExample, number: int, rng: Random, report: Report) -> list[str]:
+    """Checks an example by one plan or by all of them, some examples with ties too."""
+    pair = Pair(example)
+    report.matches += len(pair.wanted)
+    report.seen.update(features(pair))
+    report.seen["counted"] += isinstance(pair.plan("auto"), CounterPlan)
+    found = check(pair, settings_of(rng, number), report.seen)
+    if number % 4 == 0 and needs_total_order(example.query) and pair.plan("auto") is not None:
+        found += check_ties(example, rng, report.seen)
+    return found
 
 
-def run_workloads(seed: int, numbers: range, stop_after: int = 3) -> Report:
-    """Checks some workloads of a seed."""
-    report = Report(0, 0, Counter(), [])
-    for number in numbers:
-        if len(report.failures) >= stop_after:
-            break
-        given = aggregate_workload(seed, number)
-        report.pairs += 1
-        report.matches += len(given.examples)
-        try:
-            found = check_workload(given, Random(f"{seed}:{number}"), report.seen)
-        except Exception:  # noqa: BLE001 - any exception is a finding, reported with its example
-            found = [traceback.format_exc()]
-        if found:
-            report.failures.append("\n  ".join((f"aggregate_workload({seed}, {number})", *found, describe(*given.examples))))
-    return report
+def check_queries(given: AggregateWorkload, _number: int, rng: Random, report: Report) -> list[str]:
+    """Checks a workload."""
+    report.matches += len(given.examples)
+    return check_workload(given, rng, report.seen)
 
 
 # --- sabotage: a test of the tests ------------------------------------------------------------------------------------
-
-
-def broken(owner: Any, name: str, right: str, wrong: str) -> Callable[[], None]:
-    """Makes a function wrong in one place of its source, under whatever names modules have it."""
-
-    def rewrite() -> None:
-        original = getattr(owner, name)
-        rewritten(owner, name, right, wrong)()
-        for module in [module for path, module in sys.modules.items() if path.startswith("kleene.")]:
-            for alias in [alias for alias, value in vars(module).items() if value is original]:
-                setattr(module, alias, getattr(owner, name))
-
-    return rewrite
 
 
 RATIO = 9
@@ -582,21 +539,8 @@ WORKLOAD_SABOTAGE: dict[str, Callable[[], None]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("seed", "count"):
-        parser.add_argument(name, type=int)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first example")
-    parser.add_argument("--workloads", action="store_true")
-    parser.add_argument("--stop-after", type=int, default=3)
-    parser.add_argument("--break", dest="sabotage", choices={**SABOTAGE, **WORKLOAD_SABOTAGE})
-    given = parser.parse_args()
-    {**SABOTAGE, **WORKLOAD_SABOTAGE}.get(given.sabotage, lambda: None)()
-    check_all = run_workloads if given.workloads else run
-    report = check_all(given.seed, range(given.first, given.first + given.count), given.stop_after)
-    fields = {name: getattr(report, name) for name in ("pairs", "matches", "seen", "failures")}
-    json.dump({**fields, "compiled": "numba" in sys.modules}, sys.stdout)
-
+SUITE = Suite(aggregate_example, check_example, describe, SABOTAGE)
+WORKLOADS = Suite(aggregate_workload, check_queries, lambda given: describe(*given.examples), WORKLOAD_SABOTAGE)
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, SUITE, workloads=WORKLOADS)

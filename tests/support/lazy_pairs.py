@@ -8,19 +8,12 @@ must be the oracle's, their ids unique and the same under every plan, and RETURN
 events that tie, which must be refused where the oracle refuses them. What the planner refuses as not supported yet is counted,
 no more.
 
-As a script it runs many pairs with plain-Python kernels (nothing is compiled) and prints a JSON report:
-
-    KLEENE_KERNELS=python python tests/support/lazy_pairs.py SEED COUNT [--first NUMBER] [--break NAME] [--stop-after FAILURES]
-
-`--break` sabotages the engine on purpose, to see that the comparison notices.
+As a script: `KLEENE_KERNELS=python python tests/support/lazy_pairs.py SEED COUNT`, see `support.pair_runs`.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -64,8 +57,8 @@ from kleene.testing.random_queries import chance
 from kleene.testing.strategies import Example, any_match_example
 from support import nfa_pairs, sase_pairs
 from support.nfa_pairs import Comparison, bare, call_options, tied
-from support.nfa_pairs import _rewritten as rewritten
-from support.sase_pairs import Report, Setting
+from support.pair_runs import Report, Suite, main, rewritten
+from support.sase_pairs import Setting
 
 PLANNERS = LAZY_CHOICES["planner"]
 MOST_ORDERS = 6
@@ -336,34 +329,21 @@ def _depth(pattern: Pattern) -> int:
     return max((1 + _depth(part) for part in getattr(pattern, "parts", ())), default=0)
 
 
-def run(seed: int, numbers: range, stop_after: int = 3) -> Report:
-    """Checks some examples of a seed."""
-    report = Report(0, 0, Counter(), [])
-    for number in numbers:
-        if len(report.failures) >= stop_after:
-            break
-        rng = Random(f"{seed}:{number}")
-        pair = Pair(any_match_example(seed, number))
-        report.pairs += 1
-        report.matches += len(pair.wanted)
-        report.seen.update(features(pair))
-        try:
-            plan = pair.plan()
-            if plan is None:
-                report.seen["refused"] += 1
-                continue
-            settings = settings_of(rng, pair.example, number)
-            report.seen.update(plan_features(plan))
-            report.seen.update(feature for setting in settings for feature in setting_features(setting))
-            found = check(pair, settings, rng)
-            if number % (5 if plan.total_order else 20) == 0:
-                found += check_ties(pair.example, rng, report.seen)
-        except Exception:  # noqa: BLE001 - any exception is a finding, reported with its example
-            found = [traceback.format_exc()]
-        if found:
-            example = f"any_match_example({seed}, {number})"
-            report.failures.append("\n  ".join((example, *found, sase_pairs.describe(pair.example))))
-    return report
+def check_example(example: Example, number: int, rng: Random, report: Report) -> list[str]:
+    """Checks an example under some plans, some examples with ties too."""
+    pair = Pair(example)
+    report.matches += len(pair.wanted)
+    report.seen.update(features(pair))
+    plan = pair.plan()
+    if plan is None:
+        report.seen["refused"] += 1
+        return []
+    settings = settings_of(rng, example, number)
+    report.seen.update(plan_features(plan))
+    report.seen.update(feature for setting in settings for feature in setting_features(setting))
+    found = check(pair, settings, rng)
+    often = 5 if plan.total_order else 20
+    return found + check_ties(example, rng, report.seen) if number % often == 0 else found
 
 
 # --- sabotage: a test of the tests ------------------------------------------------------------------------------------
@@ -412,19 +392,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("seed", "count"):
-        parser.add_argument(name, type=int)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first example")
-    parser.add_argument("--stop-after", type=int, default=3)
-    parser.add_argument("--break", dest="sabotage", choices=SABOTAGE)
-    given = parser.parse_args()
-    SABOTAGE.get(given.sabotage, lambda: None)()
-    report = run(given.seed, range(given.first, given.first + given.count), given.stop_after)
-    fields = {name: getattr(report, name) for name in ("pairs", "matches", "seen", "failures")}
-    json.dump({**fields, "compiled": "numba" in sys.modules}, sys.stdout)
-
+SUITE = Suite(any_match_example, check_example, sase_pairs.describe, SABOTAGE)
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, SUITE)

@@ -5,21 +5,12 @@ Each pair is answered by `basic`, `merging` and `backtrack`, in random cuts, ord
 same under every setting, and RETURN values the oracle's. Some pairs run again with events that tie, which must be refused where
 the oracle refuses them. What the planner refuses as not supported yet is counted, no more.
 
-As a script it runs many pairs with plain-Python kernels (nothing is compiled) and prints a JSON report:
-
-    KLEENE_KERNELS=python python tests/support/nfa_pairs.py SEED COUNT [--first NUMBER] [--break NAME] [--stop-after FAILURES]
-
-`--break` sabotages the engine on purpose, to see that the comparison notices.
+As a script: `KLEENE_KERNELS=python python tests/support/nfa_pairs.py SEED COUNT`, see `support.pair_runs`.
 """
 
 from __future__ import annotations
 
-import argparse
-import inspect
-import json
 import sys
-import textwrap
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -51,7 +42,8 @@ from kleene.testing import oracle
 from kleene.testing.functions import plain
 from kleene.testing.strategies import Example, saseplus_example
 from support import sase_pairs
-from support.sase_pairs import ROW, Report, Setting
+from support.pair_runs import Report, Suite, main, rewritten
+from support.sase_pairs import ROW, Setting
 
 ALGORITHMS = NFA_CHOICES["algorithm"]
 Bindings = tuple[tuple[str, int | tuple[int, ...]], ...]
@@ -249,33 +241,19 @@ def _node_features(node: Attribute | Aggregate | Length) -> Iterator[str]:
             yield "count without attribute"
 
 
-def run(seed: int, numbers: range, stop_after: int = 3) -> Report:
-    """Checks some examples of a seed."""
-    report = Report(0, 0, Counter(), [])
-    for number in numbers:
-        if len(report.failures) >= stop_after:
-            break
-        rng = Random(f"{seed}:{number}")
-        example, settings = saseplus_example(seed, number), settings_of(rng)
-        wanted = oracle.matches(example.bound(), example.events)
-        # Little room, so that the buffer is pruned and grows, in half of the pairs.
-        run_buffer.NODES, run_buffer.RUNS = (16, 4) if number % 2 else (1 << 16, 1 << 10)
-        report.pairs += 1
-        report.matches += len(wanted)
-        report.seen.update(features(example, wanted))
-        try:
-            if refused(example):
-                report.seen["refused"] += 1
-                continue
-            report.seen.update(feature for setting in settings for feature in sase_pairs.setting_features(setting))
-            found = check(example, settings, rng, wanted)
-            if number % 5 == 0:
-                found += check_ties(example, rng, report.seen)
-        except Exception:  # noqa: BLE001 - any exception is a finding, reported with its example
-            found = [traceback.format_exc()]
-        if found:
-            report.failures.append("\n  ".join((f"saseplus_example({seed}, {number})", *found, sase_pairs.describe(example))))
-    return report
+def check_example(example: Example, number: int, rng: Random, report: Report) -> list[str]:
+    """Checks an example under every algorithm, every fifth with ties too."""
+    settings, wanted = settings_of(rng), oracle.matches(example.bound(), example.events)
+    # Little room, so that the buffer is pruned and grows, in half of the pairs.
+    run_buffer.NODES, run_buffer.RUNS = (16, 4) if number % 2 else (1 << 16, 1 << 10)
+    report.matches += len(wanted)
+    report.seen.update(features(example, wanted))
+    if refused(example):
+        report.seen["refused"] += 1
+        return []
+    report.seen.update(feature for setting in settings for feature in sase_pairs.setting_features(setting))
+    found = check(example, settings, rng, wanted)
+    return found + check_ties(example, rng, report.seen) if number % 5 == 0 else found
 
 
 # --- sabotage: a test of the tests ------------------------------------------------------------------------------------
@@ -292,20 +270,6 @@ def _wider_window() -> None:
     kleene.plan.optimizer.plan_nfa = plan_nfa
 
 
-def _rewritten(owner: Any, name: str, right: str, wrong: str) -> Callable[[], None]:
-    """Makes a function wrong in one place of its source; plain-Python kernels can be rewritten too."""
-
-    def rewrite() -> None:
-        function = getattr(owner, name)
-        source = textwrap.dedent(inspect.getsource(function))
-        assert source.count(right) == 1, f"{name} does not have once: {right}"
-        scope: dict[str, Any] = {}
-        exec(compile(source.replace(right, wrong), f"<broken {name}>", "exec"), function.__globals__, scope)
-        setattr(owner, name, scope[name])
-
-    return rewrite
-
-
 SPLIT = "if begun or (took and strategy == ANY):"
 LEAVES_EARLY = """if took and strategy == NEXT and component < last:
                 copy_run(runs, run_floats, s, k, component + 1, counts[component + 1])
@@ -317,34 +281,22 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "wider-window": _wider_window,
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
     "unsteady-ids": sase_pairs.SABOTAGE["unsteady-ids"],
-    "no-negation": _rewritten(AutomatonPass, "negated", "in self._indexes[index]", "in ()"),
+    "no-negation": rewritten(AutomatonPass, "negated", "in self._indexes[index]", "in ()"),
     # The ignore edge of skip_till_next_match is that of skip_till_any_match.
-    "next-is-any": _rewritten(kernels, "_advance", "stays = not selected", "stays = True"),
+    "next-is-any": rewritten(kernels, "_advance", "stays = not selected", "stays = True"),
     # A run may leave a Kleene state on an event that does not begin the next component.
-    "no-peeking": _rewritten(kernels, "_advance", SPLIT, LEAVES_EARLY + SPLIT),
-    "one-element-more": _rewritten(kernels, "_advance", "size < components[HIGH", "size <= components[HIGH"),
+    "no-peeking": rewritten(kernels, "_advance", SPLIT, LEAVES_EARLY + SPLIT),
+    "one-element-more": rewritten(kernels, "_advance", "size < components[HIGH", "size <= components[HIGH"),
     # Runs are merged that differ in the last value that conditions read.
-    "careless-merging": _rewritten(merging, "_equivalent", "merge_bounds[s + 1])", "merge_bounds[s + 1] - 1)"),
+    "careless-merging": rewritten(merging, "_equivalent", "merge_bounds[s + 1])", "merge_bounds[s + 1] - 1)"),
     # A match may start with the last event of the one reported before it.
-    "touching-matches": _rewritten(non_overlap, "choose_apart", "first[best] > ended", "first[best] >= ended"),
+    "touching-matches": rewritten(non_overlap, "choose_apart", "first[best] > ended", "first[best] >= ended"),
     # A match that starts later is not preferred.
-    "any-of-overlapping": _rewritten(kernels, "prefer", "nodes[YOUNGEST, node] > nodes", "nodes[YOUNGEST, node] < nodes"),
+    "any-of-overlapping": rewritten(kernels, "prefer", "nodes[YOUNGEST, node] > nodes", "nodes[YOUNGEST, node] < nodes"),
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("seed", "count"):
-        parser.add_argument(name, type=int)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first example")
-    parser.add_argument("--stop-after", type=int, default=3)
-    parser.add_argument("--break", dest="sabotage", choices=SABOTAGE)
-    given = parser.parse_args()
-    SABOTAGE.get(given.sabotage, lambda: None)()
-    report = run(given.seed, range(given.first, given.first + given.count), given.stop_after)
-    fields = {name: getattr(report, name) for name in ("pairs", "matches", "seen", "failures")}
-    json.dump({**fields, "compiled": "numba" in sys.modules}, sys.stdout)
-
+SUITE = Suite(saseplus_example, check_example, sase_pairs.describe, SABOTAGE)
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, SUITE)

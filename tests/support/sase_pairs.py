@@ -3,27 +3,24 @@
 Each pair is answered with the default plan and with a random one, in random cuts, orders of delivery, `run_rows` and `block`.
 Matches must be the oracle's, their ids unique and the same under every plan and cut, and RETURN values the oracle's.
 
-As a script it runs many pairs with plain-Python kernels (nothing is compiled) and prints a JSON report:
-
-    KLEENE_KERNELS=python python tests/support/sase_pairs.py SEED COUNT [--break NAME] [--stop-after FAILURES]
-
-`--break` sabotages the engine on purpose, to see that the comparison notices.
+As a script: `KLEENE_KERNELS=python python tests/support/sase_pairs.py SEED COUNT`, see `support.pair_runs`.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
 
 from kleene.common.schema import schema_of_arrow
 from kleene.engine.build import build_matcher
@@ -36,9 +33,10 @@ from kleene.plan import sequence as plans
 from kleene.plan.optimizer import make_plan
 from kleene.plan.options import CHOICES, SequenceOptions
 from kleene.runtime.arrow import in_stream_order
-from kleene.testing import oracle
+from kleene.testing import oracle, strategies
 from kleene.testing.case_routes import canonical
-from kleene.testing.strategies import Example, examples
+from kleene.testing.strategies import Example
+from support.pair_runs import Report, Suite, main
 
 DEFAULT = SequenceOptions()
 ROW = "row"
@@ -213,37 +211,14 @@ def describe(example: Example) -> str:
     return f"{to_text(example.query)}\n  {dict(example.schema_kwargs)}\n{events}"
 
 
-@dataclass(slots=True)
-class Report:
-    """What a run of pairs saw."""
-
-    pairs: int
-    matches: int
-    seen: Counter[str]
-    failures: list[str]
-
-
-def run(seed: int, count: int, stop_after: int = 3) -> Report:
-    """Checks example 0 .. count - 1 of a seed."""
-    rng = Random(seed)
-    report = Report(0, 0, Counter(), [])
-    for number, example in enumerate(examples(seed, count)):
-        settings = [default_setting(rng), random_setting(rng)]
-        wanted = oracle.matches(example.bound(), example.events)
-        try:
-            found = check(example, settings, rng, wanted)
-        except Exception:  # noqa: BLE001 - any exception is a finding, reported with its example
-            found = [traceback.format_exc()]
-        report.pairs += 1
-        report.matches += len(wanted)
-        report.seen.update(features(example, len(wanted)))
-        for setting in settings:
-            report.seen.update(setting_features(setting))
-        if found:
-            report.failures.append("\n  ".join((f"example({seed}, {number})", *found, describe(example))))
-            if len(report.failures) >= stop_after:
-                break
-    return report
+def check_example(example: Example, _number: int, rng: Random, report: Report) -> list[str]:
+    """Checks an example with the default plan and with a random one."""
+    settings = [default_setting(rng), random_setting(rng)]
+    wanted = oracle.matches(example.bound(), example.events)
+    report.matches += len(wanted)
+    report.seen.update(features(example, len(wanted)))
+    report.seen.update(feature for setting in settings for feature in setting_features(setting))
+    return check(example, settings, rng, wanted)
 
 
 # --- sabotage: a test of the tests ------------------------------------------------------------------------------------
@@ -298,20 +273,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
 }
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("seed", type=int)
-    parser.add_argument("count", type=int)
-    parser.add_argument("--break", dest="sabotage", choices=SABOTAGE)
-    parser.add_argument("--stop-after", type=int, default=3)
-    arguments = parser.parse_args(argv)
-    if arguments.sabotage:
-        SABOTAGE[arguments.sabotage]()
-    report = run(arguments.seed, arguments.count, arguments.stop_after)
-    found = {"pairs": report.pairs, "matches": report.matches, "seen": report.seen, "failures": report.failures}
-    json.dump({**found, "compiled": "numba" in sys.modules}, sys.stdout)
-    return 0
-
+SUITE = Suite(strategies.example, check_example, describe, SABOTAGE)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(__doc__, SUITE)

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 import pytest
 
 from kleene.common.schema import schema_of_arrow
-from kleene.generators import quotes, retail, sase, stock
+from kleene.generators import quotes, retail, sase, stock, updates
 from kleene.generators.blocks import BLOCK_ROWS, rebatch
 from kleene.generators.quotes import QuotesOptions
 from kleene.generators.retail import RetailOptions
 from kleene.generators.retail_stories import EVENT_TYPES, MISPLACED_WINDOW, SHOPLIFTING_WINDOW, STORIES
 from kleene.generators.sase import SaseOptions
 from kleene.generators.stock import StockOptions
+from kleene.generators.updates import UpdatesOptions
 from kleene.interfaces.commands import demo
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
@@ -30,6 +31,8 @@ TABLES: dict[str, tuple[Callable[[Any], pa.Table], Any]] = {
     "sase-rate": (sase.table, SaseOptions(events=3_000, rate=1_000.0, attribute_type="int64")),
     "stock": (stock.table, StockOptions(events=BLOCK_ROWS + 5_000)),
     "quotes": (quotes.table, QuotesOptions(events=BLOCK_ROWS + 5_000)),
+    "updates of stocks": (updates.table, UpdatesOptions(events=BLOCK_ROWS + 5_000)),
+    "updates of roads": (updates.table, UpdatesOptions(events=BLOCK_ROWS + 5_000, kind="road")),
     "retail": (retail.table, RetailOptions(events=5_000)),
 }
 
@@ -154,6 +157,37 @@ def test_walks_go_on_from_block_to_block() -> None:
         assert np.abs(np.diff(price[ticker == name])).max() < 7
 
 
+@pytest.mark.parametrize("kind", updates.KINDS)
+def test_updates_have_the_rates_and_selectivities_of_the_paper(kind: str) -> None:
+    options = UpdatesOptions(kind=kind, events=100_000)
+    events, attribute = updates.table(options), "diff" if kind == "stock" else "speed"
+    ts, types = events["ts"].cast(pa.int64()).to_numpy(), events["type"].combine_chunks().indices.to_numpy()
+    assert (np.diff(ts) > 0).all()
+    seconds = (ts[-1] - ts[0]) / 1e6
+    counts = np.bincount(types, minlength=options.types)
+    assert counts / seconds == pytest.approx(updates.rates(options), rel=0.1)
+    assert sorted(updates.rates(options))[:: options.types - 1] == [2, 47]
+    values = [events[attribute].to_numpy()[types == one][:300] for one in np.argsort(updates.levels(options))]
+    assert (values[-1][:, None] < values[0]).mean() == pytest.approx(0.003, abs=0.003)
+    assert (values[0][:, None] < values[1]).mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_stocks_come_in_bursts_and_roads_do_not() -> None:
+    spread = {}
+    for kind in updates.KINDS:
+        gaps = np.diff(updates.table(UpdatesOptions(kind=kind, events=50_000))["ts"].cast(pa.int64()).to_numpy())
+        spread[kind] = gaps.std() / gaps.mean()
+    assert spread["stock"] > 1 > 2 * spread["road"]
+
+
+def test_a_stock_reports_how_much_its_price_has_changed() -> None:
+    events = updates.table(UpdatesOptions(events=BLOCK_ROWS + 1_000, types=3))
+    types = events["type"].combine_chunks().indices.to_numpy()
+    for one in range(3):
+        price, diff = (events[name].to_numpy()[types == one] for name in ("price", "diff"))
+        assert np.diff(price) == pytest.approx(diff[1:], abs=1e-3)
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -171,6 +205,11 @@ def test_walks_go_on_from_block_to_block() -> None:
         lambda: QuotesOptions(sway=1.5),
         lambda: QuotesOptions(rate=0),
         lambda: QuotesOptions(events=-1),
+        lambda: UpdatesOptions(kind="rail"),
+        lambda: UpdatesOptions(types=0),
+        lambda: UpdatesOptions(slowest=0),
+        lambda: UpdatesOptions(slowest=50),
+        lambda: UpdatesOptions(events=-1),
         lambda: RetailOptions(shelves=1),
         lambda: RetailOptions(events=100),
         lambda: RetailOptions(misplaced=-1),

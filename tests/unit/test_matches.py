@@ -593,7 +593,8 @@ def test_negation_is_the_oracles(text: str, method: str) -> None:
                 keyed=False,
             )
             rank = at.working.rank()
-            index = NegativeIndex(component, variables, 0, method, at.bound.window, at.working, rank, None, at.groups.order)
+            rows, order = at.working.rows_with(0), at.groups.order
+            index = NegativeIndex(component, variables, rows, method, at.bound.window, at.working, rank, None, order)
             dead = index.dead(at.bound, at.matches(found)).tolist()
             assert dead == [negated(stream, branch, item) for item in chosen], condition
 

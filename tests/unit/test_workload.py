@@ -240,7 +240,7 @@ def test_cycles_name_their_queries() -> None:
     [
         ({}, "at least one query"),
         ([], "at least one query"),
-        ("PATTERN A a", "not str"),
+        ("PATTERN A a", "not of a str"),
         (["PATTERN A a"], "Query objects"),
         ({"": "PATTERN A a"}, "name is text"),
         ({1: "PATTERN A a"}, "name is text"),

@@ -33,7 +33,7 @@ class LazyMatcher(ReportingMatcher):
 
     def _make_pass(self) -> SequencePass | LazyPass:
         working = self._working
-        self.chooser.look_at(working, 0 if self._postponed else working.kept)
+        self.chooser.look_at(working, 0 if self._due.postponed else working.kept)
         if self.chooser.takes_stacks:
             if self._sequence is None:
                 plan = self._plan.sequence()

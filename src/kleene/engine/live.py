@@ -209,10 +209,10 @@ class _LiveMatcher(ReportingMatcher):
         chosen, which end within it.
         """
         if not self._live.looks_ahead:
-            return super()._horizon(watermark, earliest)
+            return self._due.horizon(watermark, earliest)
         window = self._live.bound.window
         assert window is not None
-        return watermark - (2 if self._non_overlap else 1) * window
+        return watermark - (2 if self._due.non_overlap else 1) * window
 
     # Negation that looks ahead
 
@@ -220,7 +220,7 @@ class _LiveMatcher(ReportingMatcher):
         """Finds the matches that the new events complete, and how long each one lives that is alive."""
         rows = run.events.by_place(np.arange(len(self._working), dtype=np.int64))
         self._find_lives(run, live, rows)
-        if self._non_overlap:
+        if self._due.non_overlap:
             self._choose_alive(run, live, collected, rows, watermark)
             return
         for index, lives in enumerate(self._lives):
@@ -259,7 +259,8 @@ class _LiveMatcher(ReportingMatcher):
             names = [event.variable for event in branch.positives]
             components = negation.components if negation else ()
             shared = ("time_index", plan.bound.window, working, rank, codes, order)
-            found.append([NegativeIndex(item, names, bit, *shared) for item, bit in zip(components, bits, strict=True)])
+            rows = [working.rows_with(bit) for bit in bits]
+            found.append([NegativeIndex(item, names, own, *shared) for item, own in zip(components, rows, strict=True)])
         return found
 
     def _choose_alive(self, run: Any, live: LivePass, collected: _Collected, rows: Array, watermark: int | None) -> None:

@@ -39,7 +39,7 @@ class NegativeIndex:
         self,
         component: NegativeComponent,
         positives: Sequence[str],
-        bit: int,
+        rows: Array,
         method: str,
         window: int | None,
         working: WorkingSet,
@@ -47,8 +47,8 @@ class NegativeIndex:
         keys: Array | None,
         order: Array,
     ) -> None:
-        """`positives` are the variables of the branch, to which the component's neighbours are indices; `bit` marks the rows of
-        the negative events; `order` gives the row at each place.
+        """`positives` are the variables of the branch, to which the component's neighbours are indices; `rows` are the
+        negative events; `order` gives the row at each place.
         """
         self._component = component
         self._after = [positives[index] for index in component.after]
@@ -60,7 +60,6 @@ class NegativeIndex:
         self._ts = working.ts
         self._rank = rank
         self._keys = keys if component.keyed and keys is not None else EMPTY
-        rows = np.flatnonzero((working.masks >> bit) & 1)
         own = self._keys.take(rows) if component.keyed else np.zeros(rows.size, np.int64)
         self._origin, self._width = 0, 1
         self._bounds = EMPTY

@@ -55,7 +55,7 @@ class NfaMatcher(ReportingMatcher):
         run.clear_ended()
 
     def _chosen_later(self, run: AutomatonPass) -> bool:
-        return self._non_overlap and not run.prunes
+        return self._due.non_overlap and not run.prunes
 
     def _written(self, run: AutomatonPass, matches: Matches) -> pa.RecordBatch:
         if not self._compressed:

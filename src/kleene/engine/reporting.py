@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,53 @@ from kleene.pattern.policies import Output, Strategy
 Array = np.ndarray[Any, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """When the matches of a query are certain, and how long events are kept for them."""
+
+    window: int | None
+    postponed: bool
+    """Whether matches wait for their window to pass: the end is negated."""
+    negated_start: bool
+    non_overlap: bool
+
+    @staticmethod
+    def of(plan: Any) -> Due:
+        negatives = [item for branch in plan.branches if branch.negation for item in branch.negation.components]
+        return Due(
+            plan.bound.window,
+            any(not item.before for item in negatives),
+            any(not item.after for item in negatives),
+            plan.bound.query.output is Output.NON_OVERLAP,
+        )
+
+    def horizon(self, watermark: int, earliest: int | None) -> int | None:
+        """Events at or before this time can be forgotten; None if all may still matter."""
+        # A match that waits for its window to pass may reach back a window before that, and its negated start too.
+        windows = 2 if self.postponed and (self.negated_start or self.non_overlap) else 1
+        by_window = None if self.window is None else watermark - windows * self.window
+        if self.postponed or self.negated_start:
+            return by_window
+        by_start = watermark - 1 if earliest is None else min(earliest, watermark) - 1
+        return by_start if by_window is None else max(by_window, by_start)
+
+    def by(self, watermark: int | None, reported: int | None, matches: Matches, ts: Array) -> Matches:
+        """With a negated end, the matches whose window passed by the watermark and not by what has been reported.
+
+        NON-OVERLAP chooses in order of the last event, so there all that end by then must be known.
+        """
+        if not self.postponed:
+            return matches
+        assert self.window is not None
+        passes = ts.take(matches.last if self.non_overlap else matches.first) + self.window
+        due = np.ones(passes.size, bool)
+        if reported is not None:
+            due &= passes > reported
+        if watermark is not None:
+            due &= passes <= watermark
+        return matches.select(due)
+
+
 class ReportingMatcher(WorkingMatcher):
     """The part of a matcher that reports what passes find."""
 
@@ -36,11 +84,7 @@ class ReportingMatcher(WorkingMatcher):
     def __init__(self, plan: Any, bad_rows: str, run_rows: int, block: int) -> None:
         super().__init__(plan, bad_rows, run_rows, block)
         self._plan: Any = plan
-        self._window = plan.bound.window
-        negatives = [item for branch in plan.branches if branch.negation for item in branch.negation.components]
-        self._postponed = any(not item.before for item in negatives)
-        self._negated_start = any(not item.after for item in negatives)
-        self._non_overlap = plan.bound.query.output is Output.NON_OVERLAP
+        self._due = Due.of(plan)
         self._reported: int | None = None
         """With a negated end: matches whose window passed by this time have been reported."""
 
@@ -74,20 +118,20 @@ class ReportingMatcher(WorkingMatcher):
         """Reports what the events up to the watermark (None: the end of time) make certain."""
         working = self._working
         earliest: int | None = None
-        if len(working) and (working.pending or self._postponed):
+        if len(working) and (working.pending or self._due.postponed):
             run = self._make_pass()
             yield from self._report(run, watermark)
             earliest = run.earliest
         self._reported = watermark
         if watermark is not None:
-            working.forget(self._horizon(watermark, earliest))
+            working.forget(self._due.horizon(watermark, earliest))
 
     def _report(self, run: Any, watermark: int | None) -> Iterator[pa.RecordBatch]:
-        emit_from = 0 if self._postponed else self._working.kept
+        emit_from = 0 if self._due.postponed else self._working.kept
         waiting: list[Matches] = []
         for index in range(len(self._plan.branches)):
             for matches in self._found(run, index, emit_from):
-                kept = run.negated(index, self._due(matches, run.ts, watermark))
+                kept = run.negated(index, self._due.by(watermark, self._reported, matches, run.ts))
                 if self._chosen_later(run):
                     waiting.append(kept.take(np.arange(kept.count)))
                 elif kept.count:
@@ -99,35 +143,9 @@ class ReportingMatcher(WorkingMatcher):
 
     def _chosen_later(self, run: Any) -> bool:  # noqa: ARG002 - a pass may choose while it runs
         """Whether NON-OVERLAP chooses among finished matches."""
-        return self._non_overlap
+        return self._due.non_overlap
 
     def _written(self, run: Any, matches: Matches) -> pa.RecordBatch:
         self.metrics.matches += matches.count
         rows: pa.RecordBatch = self._writer.write(run.events, run.hashes, matches)
         return rows
-
-    def _horizon(self, watermark: int, earliest: int | None) -> int | None:
-        """Events at or before this time can be forgotten; None if all may still matter."""
-        # A match that waits for its window to pass may reach back a window before that, and its negated start too.
-        windows = 2 if self._postponed and (self._negated_start or self._non_overlap) else 1
-        by_window = None if self._window is None else watermark - windows * self._window
-        if self._postponed or self._negated_start:
-            return by_window
-        by_start = watermark - 1 if earliest is None else min(earliest, watermark) - 1
-        return by_start if by_window is None else max(by_window, by_start)
-
-    def _due(self, matches: Matches, ts: Array, watermark: int | None) -> Matches:
-        """With a negated end, the matches whose window passed since the last pass.
-
-        NON-OVERLAP chooses in order of the last event, so there all that end by then must be known.
-        """
-        if not self._postponed:
-            return matches
-        assert self._window is not None
-        passes = ts.take(matches.last if self._non_overlap else matches.first) + self._window
-        due = np.ones(passes.size, bool)
-        if self._reported is not None:
-            due &= passes > self._reported
-        if watermark is not None:
-            due &= passes <= watermark
-        return matches.select(due)

@@ -97,7 +97,7 @@ class SequencePass:
         first, order = len(self._variables), self._groups.order
         shared = (negation.method, negation.window, self._working, self._rank, self._codes, order)
         return [
-            NegativeIndex(component, self._variables, first + index, *shared)
+            NegativeIndex(component, self._variables, self._working.rows_with(first + index), *shared)
             for index, component in enumerate(negation.components)
         ]
 

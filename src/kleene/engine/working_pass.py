@@ -176,7 +176,7 @@ class WorkingPass:
             NegativeIndex(
                 component,
                 names,
-                self._bits[component.event.variable, NEGATIVE],
+                self._working.rows_with(self._bits[component.event.variable, NEGATIVE]),
                 branch.negation.method,
                 branch.negation.window,
                 self._working,

@@ -85,6 +85,10 @@ class WorkingSet:
     def masks(self) -> Array:
         return self._joined(self._masks)
 
+    def rows_with(self, bit: int) -> Array:
+        """The rows whose masks have a bit."""
+        return np.flatnonzero((self.masks >> bit) & 1)
+
     @staticmethod
     def _joined(pieces: list[Array]) -> Array:
         if len(pieces) > 1:

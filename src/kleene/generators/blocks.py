@@ -10,6 +10,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 BLOCK_ROWS = 65_536
@@ -82,3 +83,20 @@ def microseconds(moment: dt.datetime) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=dt.UTC)
     return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+
+
+def walk(
+    walker: npt.NDArray[np.int64], steps: npt.NDArray[np.float64], last: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Where the walker of each row stands after its step; `last`, where each stood before, is carried from block to block.
+
+    >>> walk(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]), np.zeros(2)).tolist()
+    [1.0, 2.0, 4.0]
+    """
+    found = np.empty(walker.size)
+    for one in range(last.size):
+        rows = np.flatnonzero(walker == one)
+        found[rows] = last[one] + np.cumsum(steps[rows])
+        if rows.size:
+            last[one] = found[rows[-1]]
+    return found

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kleene.generators.blocks import DEFAULT_BATCH_ROWS, block_ranges, random_of, rebatch, time_type, times
+from kleene.generators.blocks import DEFAULT_BATCH_ROWS, block_ranges, random_of, rebatch, time_type, times, walk
 
 SECTORS = ("Finance", "Hi-Tech", "Internet")
 START_PRICE = 1_000.0
@@ -107,7 +107,7 @@ def _blocks(options: QuotesOptions) -> Iterator[pa.RecordBatch]:
         ticker = np.where(
             sector == 2, 2 * options.tickers, sector * options.tickers + random.integers(0, options.tickers, at.size)
         )
-        price = _walk(ticker, random.normal(size=at.size), walks)
+        price = walk(ticker, random.normal(size=at.size), walks)
         price += np.where(sector == 2, 0.0, _market(at, options))
         codes = (np.zeros(at.size, np.int8), ticker.astype(np.int16), sector.astype(np.int8))
         named = [pa.DictionaryArray.from_arrays(one, names) for one, names in zip(codes, dictionaries, strict=True)]
@@ -129,16 +129,3 @@ def _market(at: npt.NDArray[np.int64], options: QuotesOptions) -> npt.NDArray[np
     phase = at % (2 * options.turn)
     height = np.minimum(phase, 2 * options.turn - phase)
     return height * (options.trend / (3 * options.tickers))
-
-
-def _walk(
-    ticker: npt.NDArray[np.int64], steps: npt.NDArray[np.float64], walks: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """The walk of each event's ticker; `walks` is carried from block to block."""
-    price = np.empty(ticker.size)
-    for one in range(walks.size):
-        rows = np.flatnonzero(ticker == one)
-        price[rows] = walks[one] + np.cumsum(steps[rows])
-        if rows.size:
-            walks[one] = price[rows[-1]]
-    return price

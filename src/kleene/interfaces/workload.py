@@ -4,23 +4,32 @@ A match of a query with INTO is a composite event: its time is `match_end`, its 
 columns (semantics, section 6). Composite events are added, in stream order, to what the queries that name their type read, and
 to nothing else: every query's matches are what they would be alone over its events.
 
-Queries run one by one, those that make events before those that read them, so the events are held as one table; on Spark
-everything stays lazy. Cost: that of each query alone. (One pass over a stream comes with the shared plan, behind the same API.)
-Aggregates that counters answer are the exception: those with the same window and partitions are counted in one pass, what they
-have in common once.
+Queries that make events come before those that read them, so the events are held as one table; on Spark everything stays lazy.
+Queries that can be are answered together (`kleene.interfaces.shared_runs`), the others one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import BindingError, DataError, KleeneError, Problem, nearest
+from kleene.common.errors import BindingError, DataError, Problem, nearest
 from kleene.interfaces.api import Options, Query, arrow_schema_of, is_spark_frame, options_of, query
 from kleene.interfaces.functions import functions_of
+from kleene.interfaces.shared_runs import (
+    SharedExplanation,
+    beside,
+    counter_plan,
+    explained,
+    multi_options_of,
+    naming,
+    run_together,
+    shared_plan,
+)
+from kleene.interfaces.workload_sources import named_queries
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery
 from kleene.pattern.registered import Function
@@ -30,8 +39,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kleene.plan.aggregate import CounterPlan
+    from kleene.plan.lazy import LazyPlan
+    from kleene.plan.multi.search import Progress
     from kleene.plan.optimizer import Plan
-    from kleene.runtime.arrow import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +93,37 @@ class Workload:
 
     def run(self, events: Any, **options: Any) -> dict[str, Any]:
         """Like `match`, but gives whole runs, see `Query.run`."""
-        given = options_of(options)
+        given, multi = multi_options_of(options_of(options))
         self._require_composable(given)
         self._require_statistics_by_name(given.stats)
         source = _held(events)
         base = arrow_schema_of(source)
         made: dict[str, _Composite] = {}
         runs: dict[str, Any] = {}
-        counted: dict[tuple[str, ...], dict[str, CounterPlan]] = {}
+        together: dict[tuple[str, ...], dict[str, CounterPlan | LazyPlan]] = {}
         for name in self.order:
             with self._naming(name):
                 item, producers = self.queries[name], self.producers(name)
                 read = [made[other] for other in producers]
                 own = _own_options(item, given, read)
-                plan = None if is_spark_frame(source) else _shared_plan(item, _common_schema(base, read), own)
+                plan = shared_plan(item, _common_schema(base, read), own, multi)
+                if is_spark_frame(source) and item.logical.aggregates:
+                    plan = None
                 if plan is not None:
-                    counted.setdefault(producers, {})[name] = plan
+                    together.setdefault(producers, {})[name] = plan
                     continue
                 run = item.run_for(_with_composites(source, base, read), own)
                 if item.logical.into is not None:
                     made[name] = _composite(item, base, arrow_schema_of(run.matches), given, run.matches)
                 runs[name] = run
-        for producers, plans in counted.items():
-            runs.update(_run_counters(plans, _with_composites(source, base, [made[name] for name in producers]), given))
+        for producers, plans in together.items():
+            read = [made[name] for name in producers]
+            with self._naming(next(iter(plans))):
+                own_events = _with_composites(source, base, read)
+            runs.update(run_together(plans, own_events, given, multi))
+            for name in plans.keys() - runs.keys():
+                with self._naming(name):
+                    runs[name] = self.queries[name].run_for(own_events, _own_options(self.queries[name], given, read))
         return {name: runs[name] for name in self.queries}
 
     def explain(self, events: Any, **options: Any) -> dict[str, Plan]:
@@ -123,7 +141,7 @@ class Workload:
                 read = [made[other] for other in producers]
                 schema = _common_schema(base, read)
                 own = _own_options(item, given, read)
-                plan = None if is_spark_frame(events) else _shared_plan(item, schema, own)
+                plan = None if is_spark_frame(events) else counter_plan(item, schema, own)
                 if plan is not None:
                     counted.setdefault(producers, {})[name] = plan
                 plans[name] = plan or item.plan_for(schema, own)
@@ -132,11 +150,56 @@ class Workload:
 
                     made[name] = _composite(item, base, build_matcher(plans[name], schema).output_schema, given)
         for own_plans in counted.values():
-            plans.update(_beside(own_plans))
+            plans.update(beside(own_plans))
         return {name: plans[name] for name in self.queries}
 
+    def explain_shared(
+        self, events: Any, *, progress: Callable[[Progress], None] | None = None, **options: Any
+    ) -> SharedExplanation:
+        """How the queries would be answered together, and what that costs beside other plans; print it, or draw it with `svg`.
+
+        The plan is made for a sample of the events; of an Arrow schema only the columns are read, and all rates are the same.
+        `progress` is called while a plan is searched for.
+        """
+        import pyarrow as pa
+
+        from kleene.plan.lazy import LazyPlan
+        from kleene.plan.multi.search import MultiOptions
+
+        given, multi = multi_options_of(options_of(options))
+        self._require_composable(given)
+        self._require_statistics_by_name(given.stats)
+        held = events if isinstance(events, pa.Schema) else _held(events)
+        base = arrow_schema_of(held)
+        plans: dict[str, LazyPlan] = {}
+        alone: list[str] = []
+        for name, item in self.queries.items():
+            with self._naming(name):
+                plan = None
+                if not self.producers(name) and not item.logical.aggregates:
+                    plan = shared_plan(item, base, _own_options(item, given, []), multi)
+                if isinstance(plan, LazyPlan):
+                    plans[name] = plan
+                else:
+                    alone.append(name)
+        return explained(plans, tuple(alone), held, multi or MultiOptions(), progress)
+
+    def with_query(self, name: str, source: Any) -> Workload:
+        """The workload with one more query, or with another one under a name that it has. The others' results stay theirs.
+
+        >>> pairs = workload({"ab": "PATTERN SEQ(A a, B b)"})
+        >>> list(pairs.with_query("bc", "PATTERN SEQ(B b, C c)").queries)
+        ['ab', 'bc']
+        """
+        return Workload({**self.queries, **workload({name: source}).queries})
+
+    def without(self, name: str) -> Workload:
+        """The workload without a query. The others' results stay theirs."""
+        _ = self[name]  # raises if there is none
+        return workload({other: item for other, item in self.queries.items() if other != name})
+
     def _naming(self, name: str) -> AbstractContextManager[None]:
-        return _naming(name) if len(self.queries) > 1 else nullcontext()
+        return naming(name) if len(self.queries) > 1 else nullcontext()
 
     def _require_composable(self, options: Options) -> None:
         """That the matches of all queries with INTO can be events among the others."""
@@ -171,27 +234,31 @@ class Workload:
 
 
 def workload(
-    queries: Mapping[str, Any] | Sequence[Query],
+    queries: Any,
     *,
     functions: Mapping[str, Callable[..., Any]] | Iterable[Function] | None = None,
 ) -> Workload:
-    """A workload of named queries: a mapping from names to queries (text, `Query`, or from the builder), or a list of `Query`.
+    """A workload of named queries: a mapping from names to queries (text, `Query`, or from the builder), a list of `Query`, the
+    path of a folder of `.sase` files, or a table with the columns `name` and `query`.
 
     All of them may call `functions`, see `kleene.query`; one that brings a function of its own under the same name keeps that.
 
     >>> workload([query("PATTERN SEQ(A a, B b)", name="pairs")]).queries.keys()
     dict_keys(['pairs'])
     """
-    if isinstance(queries, Mapping):
-        given: list[tuple[Any, Any]] = list(queries.items())
+    shared = functions_of(functions)
+    named = named_queries(queries, shared)
+    if named is not None:
+        given: list[tuple[Any, Any]] = list(named)
+    elif isinstance(queries, Mapping):
+        given = list(queries.items())
     elif isinstance(queries, list | tuple):
         given = [(_name_of(item), item) for item in queries]
     else:
-        message = f"a workload is a mapping from names to queries or a list of queries, not {type(queries).__name__}"
-        raise BindingError(Problem(message, hint="write workload({'name': query, ...})"))
+        message = f"a workload is made of queries by name, of a folder or of a table, not of a {type(queries).__name__}"
+        raise BindingError(Problem(message, hint="write workload({'name': query, ...}) or workload('folder')"))
     if not given:
         raise BindingError(Problem("a workload needs at least one query"))
-    shared = functions_of(functions)
     found: dict[str, Query] = {}
     for name, source in given:
         if not isinstance(name, str) or not name:
@@ -199,7 +266,7 @@ def workload(
         if name in found:
             hint = "give them names of their own: query(text, name=...), or workload({'name': query, ...})"
             raise BindingError(Problem(f"two queries of the workload are named '{name}'", hint=hint))
-        with _naming(name) if len(given) > 1 else nullcontext():
+        with naming(name) if len(given) > 1 else nullcontext():
             found[name] = _query(source, name, shared)
     return Workload(found)
 
@@ -224,53 +291,6 @@ def _cycle(names: Sequence[str]) -> BindingError:
     else:
         message = f"queries read each other's events in a circle: {' -> '.join(repr(name) for name in names)}"
     return BindingError(Problem(message, hint="events INTO a type can only be read by queries that they do not depend on"))
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Lets errors say which query of the workload they are about."""
-    try:
-        yield
-    except KleeneError as error:
-        problems = [
-            item if f"'{name}'" in item.message else replace(item, message=f"query '{name}': {item.message}")
-            for item in error.problems
-        ]
-        raise type(error)(problems, error.text).with_traceback(error.__traceback__) from error.__cause__
-
-
-# --- aggregates that are counted together -----------------------------------------------------------------------------
-
-
-def _shared_plan(item: Query, events: pa.Schema, options: Options) -> CounterPlan | None:
-    """The plan of a query whose aggregates may be counted together with those of others; None of any other query."""
-    if not item.logical.aggregates:
-        return None
-    from kleene.plan.aggregate import CounterPlan
-
-    plan = item.plan_for(events, options)
-    return plan if isinstance(plan, CounterPlan) and plan.options.sharing != "none" else None
-
-
-def _beside(plans: Mapping[str, CounterPlan]) -> Iterator[tuple[str, CounterPlan]]:
-    """Plans that know which others they are counted with."""
-    from kleene.plan.shared_counters import together
-
-    for shared in together(tuple(plans.values())):
-        names = [plan.bound.query.name for plan in shared.plans]
-        for name, plan in zip(names, shared.plans, strict=True):
-            yield name, replace(plan, beside=tuple(other for other in names if other != name))
-
-
-def _run_counters(plans: Mapping[str, CounterPlan], events: pa.Table, options: Options) -> Iterator[tuple[str, Run]]:
-    """Runs of counter plans by name, those together that can be."""
-    from kleene.plan.shared_counters import together
-    from kleene.runtime.arrow import in_stream_order, run_counters
-
-    ordered = in_stream_order(events, next(iter(plans.values())).bound.schema)
-    for shared in together(tuple(plans.values())):
-        for plan, run in zip(shared.plans, run_counters(shared, ordered, options.bad_rows), strict=True):
-            yield plan.bound.query.name, run
 
 
 # --- composite events -------------------------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ def _of_lazy_edge(edge: LazyEdge) -> _Line:
 
 
 @dataclass(slots=True)
-class _Picture:
+class Picture:
     """Shapes, and how much room they need."""
 
     shapes: list[str] = field(default_factory=list)
@@ -196,7 +196,7 @@ class _Picture:
     def text(self, x: float, y: float, text: str, kind: str = "") -> None:
         """A line of text; `kind` is its class."""
         style = f' class="{kind}"' if kind else ""
-        self.shapes.append(f'<text x="{x:.1f}" y="{y:.1f}"{style}>{_clean(text)}</text>')
+        self.shapes.append(f'<text x="{x:.1f}" y="{y:.1f}"{style}>{clean(text)}</text>')
         if kind in ("", "head"):
             self.reach(x + len(text) * CHARACTER)
 
@@ -207,8 +207,8 @@ class _Picture:
         return "\n".join(
             [
                 f'<svg xmlns="http://www.w3.org/2000/svg" {size} {reader}>',
-                f'  <title id="kleene-title">{_clean(title)}</title>',
-                f'  <desc id="kleene-desc">{_clean(description)}</desc>',
+                f'  <title id="kleene-title">{clean(title)}</title>',
+                f'  <desc id="kleene-desc">{clean(description)}</desc>',
                 f"  <style>{STYLE}  </style>",
                 f"  <defs>{TIPS}  </defs>",
                 f'  <rect class="paper" width="{width}" height="{height}"/>',
@@ -218,7 +218,7 @@ class _Picture:
         )
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Text for XML: escaped, without characters that XML does not have."""
     return escape(NOT_XML.sub("\ufffd", text))
 
@@ -226,8 +226,8 @@ def _clean(text: str) -> str:
 # --- automata ---------------------------------------------------------------------------------------------------------
 
 
-def _automata(sketches: Sequence[_Sketch]) -> _Picture:
-    picture = _Picture()
+def _automata(sketches: Sequence[_Sketch]) -> Picture:
+    picture = Picture()
     for number, sketch in enumerate(sketches, 1):
         if len(sketches) > 1:
             picture.height += LINE
@@ -250,7 +250,7 @@ def _short(state: str) -> str:
     return state if len(state) <= 18 else state[:8] + "\u2026" + state[-8:]
 
 
-def _chain(picture: _Picture, sketch: _Sketch) -> None:
+def _chain(picture: Picture, sketch: _Sketch) -> None:
     """The circles in a row, and the edges between them."""
     radii = {state: _radius(state) for state in sketch.states}
     loops = [edge for edge in sketch.edges if edge.source == edge.target]
@@ -276,12 +276,12 @@ def _chain(picture: _Picture, sketch: _Sketch) -> None:
     picture.height = y + max(radii.values()) + (LOOP + LINE if below else 8)
 
 
-def _entry(picture: _Picture, x: float, y: float) -> None:
+def _entry(picture: Picture, x: float, y: float) -> None:
     """The arrow to the first state, whose circle begins at x."""
     picture.shapes.append(_path("edge", x - 34, y, x - 1))
 
 
-def _tree(picture: _Picture, sketch: _Sketch) -> None:
+def _tree(picture: Picture, sketch: _Sketch) -> None:
     """A column of circles for each layer, the leaves a slot each, and a state halfway between those it leads to."""
     radius = max(map(_radius, sketch.states))
     label = _label_width(sketch) + 12
@@ -334,7 +334,7 @@ def _leaves(root: str, below: Mapping[str, list[str]]) -> list[str]:
 
 
 def _branch(
-    picture: _Picture, edge: _Line, source: tuple[float, float], target: tuple[float, float], radius: float, label: float
+    picture: Picture, edge: _Line, source: tuple[float, float], target: tuple[float, float], radius: float, label: float
 ) -> None:
     """An edge between two layers: a curve, and a straight part below its label, where no other edge of the tree is."""
     (x, y), (end, height) = (source[0] + radius + 1, source[1]), (target[0] - radius - 1, target[1])
@@ -355,7 +355,7 @@ def _path(style: str, begin: float, y: float, end: float) -> str:
     return f'<path class="{style}" d="M{begin:.1f} {y:.1f} {end:.1f} {y:.1f}" marker-end="url(#kleene-tip)"/>'
 
 
-def _loop(picture: _Picture, edge: _Line, x: float, y: float, radius: float) -> None:
+def _loop(picture: Picture, edge: _Line, x: float, y: float, radius: float) -> None:
     """A loop above its state or below it."""
     side = -1 if edge.above else 1
     # From the circle at 60 degrees out and back in.
@@ -366,23 +366,23 @@ def _loop(picture: _Picture, edge: _Line, x: float, y: float, radius: float) -> 
     picture.text(x, y + side * (radius + LOOP) + (0 if side < 0 else 8), edge.label, "kind")
 
 
-def _shape(picture: _Picture, edge: _Line, path: str) -> None:
+def _shape(picture: Picture, edge: _Line, path: str) -> None:
     style, tip = (f"edge {edge.style}", f"tip-{edge.style}") if edge.style else ("edge", "tip")
     picture.shapes.append(
-        f'<path class="{style}" d="{path}" marker-end="url(#kleene-{tip})"><title>{_clean(edge.title)}</title></path>'
+        f'<path class="{style}" d="{path}" marker-end="url(#kleene-{tip})"><title>{clean(edge.title)}</title></path>'
     )
 
 
-def _state(picture: _Picture, state: str, x: float, y: float, radius: float) -> None:
+def _state(picture: Picture, state: str, x: float, y: float, radius: float) -> None:
     picture.shapes.append(
-        f'<g aria-label={quoteattr(_clean(state))}><circle class="state" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/></g>'
+        f'<g aria-label={quoteattr(clean(state))}><circle class="state" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/></g>'
     )
     if state == FINAL:
         picture.shapes.append(f'<circle class="inner" cx="{x:.1f}" cy="{y:.1f}" r="{radius - 4:.1f}"/>')
     picture.text(x, y + 5, _short(state), "name")
 
 
-def _formulas(picture: _Picture, sketch: _Sketch) -> None:
+def _formulas(picture: Picture, sketch: _Sketch) -> None:
     """A row an edge: a sample of its line, its name, its formula."""
     picture.height += MARGIN / 2
     top = picture.height
@@ -434,9 +434,9 @@ def _wrapped(parts: Iterable[str]) -> list[str]:
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
-def _operators(plan: AnyPlan) -> _Picture:
+def _operators(plan: AnyPlan) -> Picture:
     """Boxes from the result at the top down to the events, with arrows in the direction of the data."""
-    picture = _Picture()
+    picture = Picture()
     boxes = [
         (head, [line for detail in details for line in textwrap.wrap(detail, WIDEST, subsequent_indent="    ")])
         for head, details in operators(plan)

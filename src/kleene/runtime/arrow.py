@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from kleene.common.errors import DataError, Problem
 from kleene.common.schema import EventSchema
 from kleene.engine.counters import SharedCounterMatcher
-from kleene.engine.matcher import Matcher, Metrics
+from kleene.engine.matcher import BadRows, Matcher, Metrics
 from kleene.plan.shared_counters import SharedCounters, alone
 
 SLICE = 1 << 22
@@ -138,7 +138,7 @@ def run_embedded(matcher: Matcher, events: pa.Table | pa.RecordBatchReader, sche
     """Matches all events."""
     ordered = in_stream_order(events, schema) if isinstance(events, pa.Table) else events
     found = list(match_batches(matcher, batches_of(ordered)))
-    return _finished(matcher, pa.Table.from_batches(found, matcher.output_schema), events.schema)
+    return finished(matcher.bad_rows, matcher.metrics, pa.Table.from_batches(found, matcher.output_schema), events.schema)
 
 
 def run_counters(shared: SharedCounters, events: pa.Table, bad_rows: str) -> list[Run]:
@@ -153,19 +153,19 @@ def run_counters(shared: SharedCounters, events: pa.Table, bad_rows: str) -> lis
     if matcher.metrics.bad and len(shared.plans) > 1:
         return [run for plan in shared.plans for run in run_counters(alone(plan), events, bad_rows)]
     tables = [pa.Table.from_batches(batches, schema) for batches, schema in zip(found, matcher.output_schemas, strict=True)]
-    return [_finished(matcher, table, events.schema) for table in tables]
+    return [finished(matcher.bad_rows, matcher.metrics, table, events.schema) for table in tables]
 
 
-def _finished(matcher: Any, matches: pa.Table, events: pa.Schema) -> Run:
+def finished(bad_rows: BadRows, metrics: Metrics, matches: pa.Table, events: pa.Schema) -> Run:
     """A run with what was set aside, and warnings of what is not all there."""
-    aside = matcher.bad_rows.batches
+    aside = [batch for batch in bad_rows.batches if batch.num_rows]
     bad_schema = aside[0].schema if aside else events.append(pa.field("reason", pa.string()))
     if aside:
-        _warn(f"{matcher.metrics.bad:,} bad rows were set aside (see Run.bad_rows)")
-    dropped = dropped_at_limits(matcher.metrics)
+        _warn(f"{metrics.bad:,} bad rows were set aside (see Run.bad_rows)")
+    dropped = dropped_at_limits(metrics)
     if dropped:
         _warn(f"{dropped}: the matches are not all there are (see Run.metrics)")
-    return Run(matches, pa.Table.from_batches(aside, bad_schema), matcher.metrics)
+    return Run(matches, pa.Table.from_batches(aside, bad_schema), metrics)
 
 
 def dropped_at_limits(metrics: Metrics) -> str | None:

@@ -51,6 +51,7 @@ from kleene.plan.lazy import LazyPlan
 from kleene.plan.matched import MatchedPlan
 from kleene.plan.nfa import NfaPlan
 from kleene.plan.optimizer import Plan
+from kleene.plan.pattern_groups import PatternGroup
 from kleene.runtime.arrow import dropped_at_limits, match_batches
 from kleene.runtime.spark_functions import pickled
 
@@ -108,24 +109,30 @@ def _counted(
     """The rows of an aggregate that no key divides, counted by several tasks; None for other plans, and few events."""
     from kleene.runtime.spark_slices import counted_rows
 
-    return counted_rows(plan, events, _restored(plan, types), bad_rows, output) if isinstance(plan, CounterPlan) else None
+    return counted_rows(plan, events, named_batches(plan, types), bad_rows, output) if isinstance(plan, CounterPlan) else None
 
 
 def _matched(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> DataFrame:
     """The matches of relevant events, distributed by key."""
+    arrival = isinstance(plan, NfaPlan | LazyPlan | MatchedPlan) and plan.total_order and plan.ties == "arrival"
+    events = distributed(plan, events, arrival=arrival)
+    with worker_interpreter(events):
+        return events.mapInArrow(_match_partition(plan, bad_rows, types), output)
+
+
+def distributed(plan: Plan | PatternGroup, events: DataFrame, *, arrival: bool) -> DataFrame:
+    """The events by key, in stream order within each partition; with `arrival` rows that tie as they are in the DataFrame."""
     schema = plan.bound.schema
-    numbered = isinstance(plan, NfaPlan | LazyPlan | MatchedPlan) and plan.total_order and plan.ties == "arrival"
-    arrival = (ARRIVAL,) if numbered else ()
+    numbers = (ARRIVAL,) if arrival else ()
     if arrival:
         events = events.withColumn(ARRIVAL, monotonically_increasing_id())
     events = events.repartition(*(events[_quoted(name)] for name in plan.keys)) if plan.keys else events.repartition(1)
-    events = events.sortWithinPartitions(*(_quoted(name) for name in (schema.time, *schema.order_by, *arrival)))
-    events = events.drop(*arrival)
+    events = events.sortWithinPartitions(*(_quoted(name) for name in (schema.time, *schema.order_by, *numbers)))
+    events = events.drop(*numbers)
     if any(mark in name for name in plan.columns for mark in ".`"):
         # mapInArrow looks its columns up by unquoted name; the engine gets their own names back.
         events = events.toDF(*(f"c{number}" for number in range(len(plan.columns))))
-    with worker_interpreter(events):
-        return events.mapInArrow(_match_partition(plan, bad_rows, types), output)
+    return events
 
 
 def type_codes(plan: Plan, frame: DataFrame) -> tuple[str, ...] | None:
@@ -156,9 +163,12 @@ def _with_type_codes(plan: Plan, events: DataFrame, types: tuple[str, ...]) -> D
     return events.select(*(code.cast("short").alias(name) if item == name else events[_quoted(item)] for item in plan.columns))
 
 
-def _restored(plan: Plan, types: tuple[str, ...] | None) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def named_batches(
+    plan: Plan | PatternGroup, types: tuple[str, ...] | None = None
+) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """Gives batches that come from Spark the events' own column names and types."""
+
     def restored(batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the events' own column names and types."""
         arrays = batch.columns[: len(plan.columns)]
         if types is not None:
             place = plan.columns.index(str(plan.bound.schema.type))
@@ -171,7 +181,7 @@ def _restored(plan: Plan, types: tuple[str, ...] | None) -> Callable[[pa.RecordB
 def _match_partition(
     plan: Plan, bad_rows: str, types: tuple[str, ...] | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    restored = _restored(plan, types)
+    restored = named_batches(plan, types)
 
     def match(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first = next(batches, None)
@@ -207,7 +217,7 @@ def worker_interpreter(frame: DataFrame) -> Iterator[None]:
         context.pythonExec = previous
 
 
-def relevant_rows(plan: Plan, frame: DataFrame) -> Column | None:
+def relevant_rows(plan: Plan | PatternGroup, frame: DataFrame) -> Column | None:
     """The rows that some component can bind, and all bad rows; None when every row must travel."""
     if plan.all_rows:
         return None
@@ -239,7 +249,7 @@ def _of_types(schema: EventSchema, frame: DataFrame, types: tuple[str, ...]) -> 
     return column.isin([int(name) for name in types if name.lstrip("-").isdigit()])
 
 
-def bad_row_conditions(plan: Plan, frame: DataFrame) -> list[tuple[Column, str]]:
+def bad_row_conditions(plan: Plan | PatternGroup, frame: DataFrame) -> list[tuple[Column, str]]:
     """(condition, reason) of rows that cannot be processed, as the engine's scan judges them."""
     schema = plan.bound.schema
     events = plan.bound.components
@@ -274,7 +284,7 @@ def bad_events(plan: Plan, frame: DataFrame) -> DataFrame:
     return frame.where(_any([condition for condition, _ in conditions])).withColumn("reason", reason)
 
 
-def push_down(node: p.Expression, plan: Plan, frame: DataFrame) -> Any:
+def push_down(node: p.Expression, plan: Plan | PatternGroup, frame: DataFrame) -> Any:
     """A predicate on one event as a Spark condition that holds at least where the predicate does; None if it is not pushed."""
     if isinstance(node, p.And):
         parts = [condition for item in node.operands if (condition := push_down(item, plan, frame)) is not None]
@@ -342,7 +352,7 @@ def _reads_floats(node: p.Expression, frame: DataFrame) -> bool:
     return any(isinstance(item, p.Attribute) and isinstance(frame.schema[item.name].dataType, FLOATS) for item in p.walk(node))
 
 
-def _sometimes_lacks(plan: Plan, attribute: p.Attribute) -> bool:
+def _sometimes_lacks(plan: Plan | PatternGroup, attribute: p.Attribute) -> bool:
     types = plan.bound.component(attribute.variable).types
     return any(plan.bound.lacks(name, attribute.name) for name in types)
 

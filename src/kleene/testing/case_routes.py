@@ -1,7 +1,8 @@
 """Running cases: a route answers a case, and the answer is compared with what the case expects, as multisets.
 
 `routes` maps a name to a function Case -> Outcome; the oracle is there, engines are registered by the tests. A route reads
-`case.table()`, `case.query_text` and `case.options`. A KleeneError that it raises is the outcome of the case.
+`case.table()`, `case.query_text` (or `case.workload` and `case.given`) and `case.options`. A KleeneError that it raises is the
+outcome of the case.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Outcome:
     """Event to the runs that are alive after it."""
     buffer: Mapping[str, Sequence[str]] | None = None
     """Event to the stacks after it, the empty ones left out."""
+    planned: Mapping[str, Sequence[str]] | None = None
+    """Of a workload's plan, the lines of each block that a case expects."""
 
 
 Route = Callable[[Case], Outcome]
@@ -88,6 +91,9 @@ def _inspection_differences(expected: Expected, outcome: Outcome) -> list[str]:
         event, runs = expected.runs
         names = runs[0].keys() if runs else ()
         report += _compare("run", runs, [{name: run.get(name) for name in names} for run in outcome.runs[event]])
+    for block, (_, lines) in (expected.planned or {}).items():
+        if outcome.planned is not None:
+            report += _compare_lines(f"line of {block}", lines, outcome.planned[block])
     return report
 
 

@@ -40,6 +40,25 @@ What can be seen of an automaton (SASE+, Figures 2 and 4 to 6), each as a comple
     buffer e4                            the stacks after an event that are not empty: event(version->predecessor@stack ...)
       a[1]: e1(1)
       a[i]: e2(1.0->e1@a[1])
+
+Several queries, and how they are planned together (multi-pattern paper, Figures 2 to 9); needs no events:
+
+    workload                             instead of `query`, a query a line
+      P1: PATTERN SEQ(A a, B b, C c) WITHIN 10
+      P2: PATTERN SEQ(A x, B y, D z) WITHIN 20
+    statistics                           events of each type per unit of time; shares that satisfy conditions
+      A=1 B=2 C=1 D=3
+      0.1 A.x < B.x
+    graph                                all maximal common sub-patterns and who has them; `graph 1`: also of one component
+      SEQ(A, B): P1 P2
+    trees tree                           a plan, given as orders or trees (`multitree`), `apart` if nothing is shared
+      P1: a b c
+      P2: (x y) z
+    search multitree annealing           or made by a search
+    nodes                                all inner nodes of the plan, who uses them, their windows
+      SEQ(A, B): P1 P2 within 20
+    costs                                expected instances, as the paper counts them
+      instances 9420
 """
 
 from __future__ import annotations
@@ -59,6 +78,11 @@ Labels = dict[str, str | tuple[str, ...]]
 """A match: variable to the label of its event, to a tuple of labels for a Kleene variable."""
 
 BLOCKS = ("events", "options", "query", "matches", "returns", "aggregates", "plan", "automaton", "runs", "buffer")
+GIVEN = ("statistics", "trees", "search")
+"""What a case says of a workload before it is planned."""
+PLANNED = ("graph", "nodes", "costs")
+"""What it expects of the plan."""
+WORKLOAD_BLOCKS = ("workload", *GIVEN, *PLANNED)
 STAGES = ("basic", "optimized")
 LABEL = re.compile(r"([A-Za-z_]+?)(\d+)([a-z]*)")
 RUN_PAIR = re.compile(r"(\S+?)=('(?:[^']|'')*'|\[[^\]]*\]|[^\s=]+)(?=\s|$)")
@@ -103,6 +127,8 @@ class Expected:
     """An event, and what is said of each run that is alive after it."""
     buffer: tuple[str, tuple[str, ...]] | None = None
     """An event, and the stacks after it."""
+    planned: Mapping[str, tuple[str, tuple[str, ...]]] | None = None
+    """Of a workload, for each block of PLANNED: its heading and its lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +147,21 @@ class Case:
     options: Options
     query_text: str
     expected: Expected
+    workload: Mapping[str, str] = field(default_factory=dict)
+    """Queries by name, instead of one query."""
+    given: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Of a workload, for each block of GIVEN: its heading and its lines."""
 
     @property
     def where(self) -> str:
         return f"{self.path}:{self.line}"
 
     def runs_on(self, route: str) -> bool:
-        """Whether the case is for a route; `embedded` also stands for `embedded-split` and the like."""
+        """Whether the case is for a route; `embedded` also stands for `embedded-split` and the like. A workload is for
+        `workload` only.
+        """
+        if self.workload or route == "workload":
+            return bool(self.workload) and route == "workload"
         return not self.routes or any(route == name or route.startswith(f"{name}-") for name in self.routes)
 
     def table(self) -> pa.Table:
@@ -189,8 +223,8 @@ def _blocks(text: str, path: Path) -> list[_Block]:
             blocks[-1].lines.append((number, line.strip()))
             continue
         word, _, rest = line.strip().partition(" ")
-        if word not in (*BLOCKS, "case", "routes", "count", "error"):
-            known = ", ".join(("case", "routes", *BLOCKS, "count", "error"))
+        if word not in (*BLOCKS, *WORKLOAD_BLOCKS, "case", "routes", "count", "error"):
+            known = ", ".join(("case", "routes", *BLOCKS, *WORKLOAD_BLOCKS, "count", "error"))
             raise _error(path, number, f"unknown block '{word}'; known: {known}")
         blocks.append(_Block(word, rest.strip(), number, []))
     return blocks
@@ -206,28 +240,46 @@ def _case(head: _Block, blocks: list[_Block], path: Path) -> Case:
         if block.word in found:
             raise _error(path, block.number, f"a second '{block.word}' block in one case")
         found[block.word] = block
-    for word in ("events", "query"):
+    for word in ("workload",) if "workload" in found else ("events", "query"):
         if word not in found:
             raise _error(path, head.number, f"case '{head.rest}' has no '{word}' block")
     expected = _expected(found, path)
     if expected == Expected():
-        kinds = "matches, count, returns, aggregates, error, plan, automaton, runs or buffer"
+        kinds = "matches, count, returns, aggregates, error, plan, automaton, runs, buffer, graph, nodes or costs"
         raise _error(path, head.number, f"case '{head.rest}' expects nothing: add {kinds}")
     settings = _settings(found.get("options"), path)
-    events = _events(found["events"], settings, path)
+    listed = found.get("events", _Block("events", "", head.number, []))
+    events = _events(listed, settings, path)
     case = Case(
         head.rest,
         path,
         head.number,
         tuple(re.split(r"[,\s]+", found["routes"].rest)) if "routes" in found else (),
         tuple(events),
-        _columns(events, settings, path, found["events"].number),
+        _columns(events, settings, path, listed.number),
         settings.options,
-        "\n".join(line for _, line in found["query"].lines),
+        "\n".join(line for _, line in found["query"].lines) if "query" in found else "",
         expected,
+        _named_queries(found.get("workload"), path),
+        _raw(found, GIVEN),
     )
     _check_labels(case, found)
     return case
+
+
+def _named_queries(block: _Block | None, path: Path) -> dict[str, str]:
+    queries: dict[str, str] = {}
+    for number, line in block.lines if block else ():
+        name, colon, text = line.partition(":")
+        if not colon or name in queries:
+            raise _error(path, number, f"expected 'name: query', each name once, found '{line}'")
+        queries[name] = text.strip()
+    return queries
+
+
+def _raw(found: dict[str, _Block], words: tuple[str, ...]) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Blocks as they are written, by their words."""
+    return {word: (found[word].rest, tuple(line for _, line in _content(found[word]))) for word in words if word in found}
 
 
 def _check_labels(case: Case, found: dict[str, _Block]) -> None:
@@ -336,6 +388,8 @@ def _columns(events: list[Row], settings: _Settings, path: Path, number: int) ->
         columns[name] = settings.columns.get(name) or _kind_of(name, values, path, number)
         if name == options.time and not values and settings.unit:
             columns[name] = "timestamp"
+        if name == options.type and not values:
+            columns[name] = "string"
         if columns[name] == "float":
             for row in events:
                 row[name] = None if row.get(name) is None else float(row[name])
@@ -445,6 +499,7 @@ def _expected(found: dict[str, _Block], path: Path) -> Expected:
         _expected_error(found["error"]) if "error" in found else None,
         rows("plan", lambda line, _: line),
         **_inspected(found, path, rows),
+        planned=_raw(found, PLANNED) or None,
     )
 
 

@@ -115,6 +115,7 @@ def backwards(action: Any, trie: Trie, turned: Array) -> None:
 
 @inlined
 def refill(numbers: Array, initial: Array) -> None:
+    """Makes the numbers what they begin with."""
     for number in range(numbers.size):
         numbers[number] = initial[number]
 

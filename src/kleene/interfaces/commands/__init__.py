@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from kleene.interfaces.commands import check, demo, explain, generate, match, statistics
+from kleene.interfaces.commands import check, demo, explain, generate, match, statistics, workload
 
 COMMANDS: dict[str, ModuleType] = {
     "match": match,
     "explain": explain,
     "check": check,
+    "workload": workload,
     "statistics": statistics,
     "generate": generate,
     "demo": demo,

@@ -1,0 +1,61 @@
+"""What the tables and figures of the multi-pattern experiments mean; no measured numbers."""
+
+from __future__ import annotations
+
+from benchmarks.multi.streams import COUNTED, TYPES, WINDOW
+from benchmarks.multi.workloads import EXTRA
+
+OPENING = f"""\
+The experiments of section 6 and appendix D of the paper of 2019: workloads of many patterns, answered in one pass by one plan.
+
+A workload has random patterns, half of them `SEQ` and half `AND`, over {TYPES} types with 2 to 47 events per second, such as
+
+```
+PATTERN SEQ(S4 a, S11 b, S1 c, S20 d, S7 e) WHERE a.diff < c.diff AND d.diff < b.diff WITHIN {WINDOW} milliseconds
+```
+
+Conditions compare what two types report, about half as many as a pattern has components; {EXTRA:.0%} of the patterns also have
+a negative or a Kleene component. The paper has recorded prices of stocks and recorded traffic; ours are generated
+(`kleene.generators.updates`), with rates and selectivities in the paper's ranges. Its windows of minutes are a second
+({COUNTED} events) here, and streams are as long as the written plan can bear: no plan that keeps the written order gets through
+longer ones.
+
+*Written* evaluates every pattern by itself in its own order, *sharing* shares as much as possible and keeps the written order
+(the paper's SH), *reordering* gives every pattern its best tree and shares nothing (RE). *Annealing* and *tabu* choose both
+together, with the neighbourhood of edges unless a line says *vertex*; with *prefixes* only the beginnings of orders can be
+shared, otherwise any sub-pattern. All are plans of one engine and report the same matches. Statistics are measured and plans
+searched for before the clock runs. A run of over two seconds, which those of the written plan mostly are, is timed once, after
+one that does not count; it stands for all rounds."""
+
+_FIXED = """\
+Scanning events and writing matches cost the same in every plan, and bound what a better plan can gain."""
+
+REMARKS: dict[str, str] = {
+    "figure10": f"""\
+The more patterns, the more of them have something in common, and the more often a plan that is good for one is bad for another.
+{_FIXED} The paper's plans run on an engine that keeps partial matches between events; ours makes them anew in every pass over
+recent events, which favours no plan.""",
+    "figure11a": """\
+Longer patterns have more orders to choose from, and a bad order costs more with every component. The number of types is the
+same, so that longer patterns also have more in common.""",
+    "figure11b": """\
+A search ends by itself when it has not found anything better for long, so more time than it needs changes nothing. *Expected*
+is the ratio of costs by the model, *measured* that of throughput: what the model leaves out, scanning and writing, makes the
+difference.""",
+    "figure11c": """\
+In a window twice as long a partial match of n events meets twice as many candidates at each of n - 1 steps, in the written
+order as in a good one; what a good order avoids grows faster than what it needs.""",
+    "figure11d": """\
+Positions are counted over all events, so irrelevant ones matter too, and a window holds the same number of events in bursts and
+between them.""",
+    "figure13": """\
+After every so many events the events of five types are given one another's types, and stay so: rates and selectivities wander
+from those that the first plan was made for. (The paper draws each stretch anew; over many stretches its rates stay the same on
+average.) The adaptive plan's time includes watching the statistics and every search.""",
+    "figure14a": """\
+Density is the share of other patterns that a pattern has two components in common with, in the same order or, under AND, in
+none. It is set by the number of types that patterns are drawn from.""",
+    "figure14c": """\
+The types of a pattern have rates that differ at most by this share of the largest difference there is. With equal rates an
+order is as good as another but for its conditions.""",
+}

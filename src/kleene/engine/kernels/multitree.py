@@ -1,0 +1,358 @@
+"""Joins of partial matches: what a multi-pattern plan is made of (sections 3.1 and 5 of the multi-pattern paper).
+
+A relation holds the partial matches of a node of the plan: a place per slot, and the places of the first and the last event.
+The relation of a leaf is the list of its events. A join streams one relation, in blocks, and looks up the other, which is
+sorted by last event: what is in scope of a partial match is a range of it. In one pass over a working set each relation is made
+once, however many patterns it is part of; nothing waits for later events, as all of them are there.
+
+Cost: 50-150 ns to find the range of a streamed partial match, 2-4 ns for each candidate in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kleene.engine.kernels import inlined, kernel
+from kleene.engine.kernels.lazy import _after, _before, _end_of_window, _first_in_window
+
+Array = np.ndarray[Any, Any]
+
+DONE, OUTPUT_FULL = 0, 1
+
+STREAMED, CANDIDATE, COUNT, EVALUATIONS = range(4)
+"""Entries of the `state` of a join: where to go on, how many partial matches were written, how many candidates looked at."""
+
+BELOW, EQUAL, ABOVE = 1, 2, 4
+"""Outcomes of a comparison; of floats that do not compare none."""
+
+STREAMED_SLOT, STREAMED_COLUMN, PROBED_SLOT, PROBED_COLUMN, ACCEPTED, FLOATING = range(6)
+"""Columns of `Rules.comparisons`."""
+
+
+class Relation(NamedTuple):
+    """Partial matches, as many as `size`: `parts` has a row per slot."""
+
+    size: int
+    parts: Array
+    first: Array
+    last: Array
+
+
+class Rules(NamedTuple):
+    """What is asked of a pair, in slots (streamed, probed)."""
+
+    precede: Array
+    """The streamed event precedes the probed one."""
+    follow: Array
+    """The streamed event follows the probed one."""
+    closing: Array
+    """Streamed slots that all probed events precede."""
+    distinct: Array
+    """Slots that may not hold the same event."""
+    comparisons: Array
+
+
+class Values(NamedTuple):
+    """Columns by place that comparisons read, see `kleene.engine.filters.fill_columns`: `valid` ends with those of floats."""
+
+    ints: Array
+    floats: Array
+    valid: Array
+
+
+class Stream(NamedTuple):
+    """Segments of places, by place the clock of windows and the stream order."""
+
+    offsets: Array
+    segments: Array
+    clock: Array
+    rank: Array
+    tied: bool
+
+
+@kernel
+def list_leaves(codes: Array, set_starts: Array, set_leaves: Array, ends: Array, places: Array) -> None:
+    """Lists the places of each leaf: `codes` says by place which set of leaves the event is in (0: none). `ends` holds where
+    the list of each leaf begins, and then where it ends.
+    """
+    for place in range(codes.size):
+        code = codes[place]
+        for k in range(set_starts[code], set_starts[code + 1]):
+            leaf = set_leaves[k]
+            places[ends[leaf]] = place
+            ends[leaf] += 1
+
+
+@inlined
+def lower_bound(numbers: Array, count: int, wanted: int) -> int:
+    """How many of the first `count` numbers, which ascend, are below the wanted one."""
+    low = 0
+    high = count
+    while low < high:
+        middle = (low + high) >> 1
+        if numbers[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def follows(later: int, earlier: int, rank: Array, tied: bool) -> bool:
+    """Whether one event comes after another of its segment in stream order."""
+    return later > earlier and (not tied or rank[later] != rank[earlier])
+
+
+@inlined
+def scope(
+    streamed: Relation, i: int, rules: Rules, stream: Stream, window: int, bounds: Array, fresh: Array
+) -> tuple[int, int]:
+    """The places between which the last event of a partial match must lie that can be joined with the streamed one."""
+    first = streamed.first[i]
+    last = streamed.last[i]
+    segment = stream.segments[last] if stream.segments.size else 0
+    begin = stream.offsets[segment]
+    end = stream.offsets[segment + 1]
+    if stream.clock[last] - stream.clock[first] >= window:
+        return end, begin  # the child may serve a wider window
+    low = _first_in_window(last, begin, stream.clock, window, bounds)
+    high = _end_of_window(first, end, stream.clock, window, bounds)
+    for k in range(rules.precede.shape[0]):
+        place = streamed.parts[rules.precede[k, 0], i]
+        low = max(low, _after(place, end, stream.rank, bounds) if stream.tied else place + 1)
+    for k in range(rules.closing.size):
+        place = streamed.parts[rules.closing[k], i]
+        high = min(high, _before(place, begin, stream.rank, bounds) if stream.tied else place)
+    if fresh.size and last < fresh[segment]:
+        low = max(low, fresh[segment])
+    return low, high
+
+
+@inlined
+def compared(streamed: Relation, i: int, probed: Relation, j: int, comparisons: Array, values: Values) -> bool:
+    """Whether all comparisons between two partial matches hold; with NULL none does."""
+    for k in range(comparisons.shape[0]):
+        left = streamed.parts[comparisons[k, STREAMED_SLOT], i]
+        right = probed.parts[comparisons[k, PROBED_SLOT], j]
+        left_column = comparisons[k, STREAMED_COLUMN]
+        right_column = comparisons[k, PROBED_COLUMN]
+        outcome = 0
+        if comparisons[k, FLOATING]:
+            latest = values.valid.shape[0] - 1
+            if not (values.valid[latest - left_column, left] and values.valid[latest - right_column, right]):
+                return False
+            one = values.floats[left_column, left]
+            other = values.floats[right_column, right]
+            if one != one or other != other:
+                outcome = BELOW | ABOVE if comparisons[k, ACCEPTED] == BELOW | ABOVE else 0
+            else:
+                outcome = BELOW if one < other else (EQUAL if one == other else ABOVE)
+        else:
+            if not (values.valid[left_column, left] and values.valid[right_column, right]):
+                return False
+            number = values.ints[left_column, left]
+            another = values.ints[right_column, right]
+            outcome = BELOW if number < another else (EQUAL if number == another else ABOVE)
+        if not outcome & comparisons[k, ACCEPTED]:
+            return False
+    return True
+
+
+@inlined
+def ordered(streamed: Relation, i: int, probed: Relation, j: int, rules: Rules, stream: Stream, window: int) -> bool:
+    """Whether two partial matches lie in one window, and their events in the order asked for."""
+    first = min(streamed.first[i], probed.first[j])
+    last = max(streamed.last[i], probed.last[j])
+    if stream.clock[last] - stream.clock[first] >= window:
+        return False
+    for k in range(rules.precede.shape[0]):
+        one = streamed.parts[rules.precede[k, 0], i]
+        if not follows(probed.parts[rules.precede[k, 1], j], one, stream.rank, stream.tied):
+            return False
+    for k in range(rules.follow.shape[0]):
+        one = streamed.parts[rules.follow[k, 0], i]
+        if not follows(one, probed.parts[rules.follow[k, 1], j], stream.rank, stream.tied):
+            return False
+    return True
+
+
+@inlined
+def differ(streamed: Relation, i: int, probed: Relation, j: int, distinct: Array) -> bool:
+    """Whether no event is bound twice."""
+    for k in range(distinct.shape[0]):  # noqa: SIM110  `all` is not compiled
+        if streamed.parts[distinct[k, 0], i] == probed.parts[distinct[k, 1], j]:
+            return False
+    return True
+
+
+@kernel
+def join(
+    streamed: Relation,
+    probed: Relation,
+    single: bool,
+    streamed_at: int,
+    probed_at: int,
+    rules: Rules,
+    values: Values,
+    stream: Stream,
+    window: int,
+    bounds: Array,
+    fresh: Array,
+    state: Array,
+    out: Relation,
+) -> int:
+    """Writes the pairs of a streamed and a probed partial match that satisfy the rules, until the output is full.
+
+    `single` says that probed ones are single events, all of which in scope are in order and in the window. The slots of the two
+    begin at `streamed_at` and `probed_at` in the output. `fresh`, unless it is empty, is per segment the first place that a
+    pair may end with.
+    """
+    room = out.last.size
+    written = 0
+    i = state[STREAMED]
+    while i < streamed.size:
+        low, high = scope(streamed, i, rules, stream, window, bounds, fresh)
+        j = state[CANDIDATE]
+        if j < 0:
+            j = lower_bound(probed.last, probed.size, low)
+        while j < probed.size and probed.last[j] < high:
+            state[EVALUATIONS] += 1
+            if (
+                (single or ordered(streamed, i, probed, j, rules, stream, window))
+                and differ(streamed, i, probed, j, rules.distinct)
+                and compared(streamed, i, probed, j, rules.comparisons, values)
+            ):
+                if written == room:
+                    state[EVALUATIONS] -= 1
+                    state[STREAMED] = i
+                    state[CANDIDATE] = j
+                    state[COUNT] = written
+                    return OUTPUT_FULL
+                for slot in range(streamed.parts.shape[0]):
+                    out.parts[streamed_at + slot, written] = streamed.parts[slot, i]
+                for slot in range(probed.parts.shape[0]):
+                    out.parts[probed_at + slot, written] = probed.parts[slot, j]
+                out.first[written] = min(streamed.first[i], probed.first[j])
+                out.last[written] = max(streamed.last[i], probed.last[j])
+                written += 1
+            j += 1
+        state[CANDIDATE] = -1
+        i += 1
+    state[STREAMED] = i
+    state[COUNT] = written
+    return DONE
+
+
+# --- Kleene components --------------------------------------------------------------------------------------------------
+
+MATCH, NEXT, DEPTH, LISTS, ELEMENTS = range(5)
+"""Entries of the `state` of `expand`: where to go on, and how many lists and elements were written."""
+
+
+@kernel
+def find_elements(
+    first: Array,
+    last: Array,
+    after: Array,
+    before: Array,
+    places: Array,
+    stream: Stream,
+    window: int,
+    bounds: Array,
+    low: Array,
+    high: Array,
+) -> None:
+    """The candidates of a Kleene component in scope of each match, as ranges of `places`: in its window, after the events in
+    the rows of `after` and before those in the rows of `before`.
+    """
+    for match in range(first.size):
+        segment = stream.segments[last[match]] if stream.segments.size else 0
+        begin = stream.offsets[segment]
+        end = stream.offsets[segment + 1]
+        lowest = _first_in_window(last[match], begin, stream.clock, window, bounds)
+        highest = _end_of_window(first[match], end, stream.clock, window, bounds)
+        for k in range(after.shape[0]):
+            lowest = max(lowest, _after(after[k, match], end, stream.rank, bounds))
+        for k in range(before.shape[0]):
+            highest = min(highest, _before(before[k, match], begin, stream.rank, bounds))
+        low[match] = lower_bound(places, places.size, lowest)
+        high[match] = max(lower_bound(places, places.size, highest), low[match])
+
+
+@kernel
+def expand(
+    low: Array,
+    high: Array,
+    places: Array,
+    apart: Array,
+    stream: Stream,
+    window: int,
+    least: int,
+    most: int,
+    state: Array,
+    stack: Array,
+    match: Array,
+    offsets: Array,
+    elements: Array,
+) -> int:
+    """Writes every list of between `least` and `most` candidates of each match, in stream order, within the window: list k has
+    `elements[offsets[k] : offsets[k + 1]]` and belongs to `match[k]`. Events in the rows of `apart` are no candidates.
+
+    `stack` holds the candidates of the list at hand; it goes on where a full output stopped it.
+    """
+    lists = 0
+    used = 0
+    i = state[MATCH]
+    following = state[NEXT]
+    depth = state[DEPTH]
+    offsets[0] = 0
+    while i < low.size:
+        if following < 0:
+            following = low[i]
+        while True:
+            pushed = False
+            while following < high[i] and depth < most and not pushed:
+                place = places[following]
+                pushed = depth == 0 or (
+                    follows(place, places[stack[depth - 1]], stream.rank, stream.tied)
+                    and stream.clock[place] - stream.clock[places[stack[0]]] < window
+                )
+                for k in range(apart.shape[0]):
+                    if apart[k, i] == place:
+                        pushed = False
+                if pushed:
+                    stack[depth] = following
+                    depth += 1
+                following += 1
+            if pushed:
+                if depth < least:
+                    continue
+                if lists == match.size or used + depth > elements.size:
+                    depth -= 1
+                    state[MATCH] = i
+                    state[NEXT] = stack[depth]
+                    state[DEPTH] = depth
+                    state[LISTS] = lists
+                    state[ELEMENTS] = used
+                    return OUTPUT_FULL
+                for k in range(depth):
+                    elements[used + k] = places[stack[k]]
+                used += depth
+                match[lists] = i
+                lists += 1
+                offsets[lists] = used
+                continue
+            if depth == 0:
+                break
+            depth -= 1
+            following = stack[depth] + 1
+        i += 1
+        following = -1
+    state[MATCH] = i
+    state[NEXT] = -1
+    state[DEPTH] = 0
+    state[LISTS] = lists
+    state[ELEMENTS] = used
+    return DONE

@@ -1,0 +1,164 @@
+"""A group of queries in execution, by one shared plan (multi-pattern paper, sections 3 to 5).
+
+Events are taken in once for all queries. A pass over the working set makes what patterns have in common once, and reports for
+each query exactly its own matches. Nothing but events outlives a pass, so a plan can be replaced by another between two passes:
+nothing is lost or found twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kleene.common.columns import select
+from kleene.common.errors import DataError
+from kleene.engine.completion import Completion
+from kleene.engine.leaf_scan import LeafScan
+from kleene.engine.matcher import BadRows, Metrics
+from kleene.engine.multitree_choice import Planner
+from kleene.engine.multitree_pass import SharedPass
+from kleene.engine.multitree_program import SharedProgram
+from kleene.engine.output import MatchWriter
+from kleene.engine.reporting import Due
+from kleene.engine.vectorized import of_types
+from kleene.engine.working_matcher import BLOCK, RUN_ROWS
+from kleene.engine.working_pass import in_partitions
+from kleene.engine.working_set import WorkingSet
+from kleene.plan.multi.nodes import SharedPlan
+from kleene.plan.pattern_groups import PatternGroup
+
+Array = np.ndarray[Any, Any]
+
+
+class SharedMatcher:
+    """Matches the queries of a group; `feed` and `finish` give (query, matches)."""
+
+    def __init__(
+        self,
+        group: PatternGroup,
+        planner: Planner,
+        events: pa.Schema,
+        *,
+        bad_rows: str = "error",
+        run_rows: int = RUN_ROWS,
+        block: int = BLOCK,
+    ) -> None:
+        self.metrics = Metrics()
+        self._group = group
+        self._bad = BadRows()
+        self._run_rows = run_rows
+        self._block = block
+        self._scan = LeafScan(group, bad_rows, self.metrics, self._bad)
+        self._working = WorkingSet(group.bound.schema, group.columns)
+        self._due = {name: Due.of(item) for name, item in group.plans.items()}
+        self._postponed = any(due.postponed for due in self._due.values())
+        self._writers = {name: MatchWriter(item, events) for name, item in group.plans.items()}
+        self._found = dict.fromkeys(group.plans, 0)
+        self._reported: int | None = None
+        self._planner = planner
+        self._program: SharedProgram | None = None
+
+    @property
+    def plan(self) -> SharedPlan | None:
+        """What the last pass followed."""
+        return None if self._program is None else self._program.plan
+
+    @property
+    def output_schemas(self) -> Mapping[str, pa.Schema]:
+        return {name: writer.schema for name, writer in self._writers.items()}
+
+    def feed(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Takes the next events in stream order; yields matches that are certain by now."""
+        rows, codes = self._relevant(batch)
+        if rows.size:
+            self._working.add(batch, rows, codes)
+            if self._working.pending < max(self._run_rows, self._working.kept):
+                self._working.compact()
+                return
+            yield from self._run(self._working.latest)
+
+    def finish(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The stream has ended: yields what is left."""
+        yield from self._run(None)
+
+    def metrics_of(self, query: str) -> Metrics:
+        """What was counted, as far as it concerns a query."""
+        bad = sum(batch.num_rows for batch in self.bad_rows_of(query).batches)
+        return Metrics(events=self.metrics.events, relevant=self.metrics.relevant, bad=bad, matches=self._found[query])
+
+    def bad_rows_of(self, query: str) -> BadRows:
+        """The rows set aside that a query names the type of, or whose type nobody knows."""
+        own = sorted({name for event, _ in self._group.plans[query].scanned for name in event.types})
+        schema = self._group.bound.schema
+        if schema.type is None:
+            return self._bad
+        found = BadRows()
+        for batch in self._bad.batches:
+            kinds = batch.column(schema.type)
+            known = sorted(schema.types) if schema.types is not None else None
+            concerned = pc.or_(pc.is_null(kinds), pc.fill_null(of_types(kinds, own), False))
+            if known is not None:
+                concerned = pc.or_(concerned, pc.invert(pc.fill_null(of_types(kinds, known), False)))
+            found.batches.append(batch.filter(concerned))
+        return found
+
+    def _relevant(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        rows, codes = self._scan(batch)
+        if self._group.first.all_rows:
+            inside = in_partitions(self._group.first.bound, lambda name: select(batch.column(name), rows), rows.size)
+            rows, codes = rows[inside], codes[inside]
+        return rows, codes
+
+    def _run(self, watermark: int | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Reports what the events up to the watermark (None: the end of time) make certain."""
+        working = self._working
+        earliest: int | None = None
+        if len(working) and (working.pending or self._postponed):
+            run = self._make_pass()
+            earliest = run.earliest_start()
+            yield from self._report(run, watermark)
+        self._reported = watermark
+        if watermark is not None:
+            horizons = [due.horizon(watermark, earliest) for due in self._due.values()]
+            working.forget(
+                None if any(item is None for item in horizons) else min(item for item in horizons if item is not None)
+            )
+
+    def _make_pass(self) -> SharedPass:
+        """A pass that is ready to stream, by the plan of the planner unless that takes too much memory."""
+        run = self._pass_of(self._planner.plan_for(self._scan, self._working))
+        if not run.prepare():
+            # Where every lookup is one of single events, partial matches are only streamed.
+            run = self._pass_of(self._planner.streamed())
+            assert run.prepare()
+        return run
+
+    def _pass_of(self, plan: SharedPlan) -> SharedPass:
+        if self._program is None or self._program.plan is not plan:
+            self._program = SharedProgram(self._group, plan)
+        try:
+            return SharedPass(self._program, self._scan, self._working, self.metrics, self._block)
+        except DataError:
+            # A value that no pair of events asks for may not be computable.
+            self._program = SharedProgram(self._group, plan, computes=False)
+            return SharedPass(self._program, self._scan, self._working, self.metrics, self._block)
+
+    def _report(self, run: SharedPass, watermark: int | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+        completions: dict[Any, Completion] = {}
+        for root, block in run.roots():
+            query = root.clause.query
+            due = self._due[query]
+            key = (query, root.clause.branch)
+            if key not in completions:
+                completions[key] = Completion(run, root, postponed=due.postponed)
+            for matches in completions[key].matches(block):
+                kept = completions[key].negated(due.by(watermark, self._reported, matches, run.ts))
+                if kept.count:
+                    self._found[query] += kept.count
+                    self.metrics.matches += kept.count
+                    hashes = run.hashes_of(self._group.plans[query].columns)
+                    yield query, self._writers[query].write(run.events, hashes, kept)

@@ -1,0 +1,267 @@
+"""A shared plan as the tables that `kleene.engine.kernels.multitree` reads: which child of a node is streamed and which looked
+up, what the kernel asks of a pair, and what is left to decide on blocks.
+
+A relation that is looked up is made first, as a whole; one that is only streamed never is. So a tree of leaves that are looked
+up one after the other, and the tree of prefixes of many patterns, need no more memory than a block per node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kleene.common.schema import Kind
+from kleene.engine.filters import ColumnSpec, Program
+from kleene.engine.kernels.multitree import ABOVE, BELOW, EQUAL, Rules
+from kleene.engine.vectorized import lacking_types
+from kleene.pattern import predicates as p
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.kinds import kind_of
+from kleene.plan.multi.clauses import Condition, renamed
+from kleene.plan.multi.nodes import Node, Root, SharedPlan
+from kleene.plan.pattern_groups import PatternGroup
+
+Array = np.ndarray[Any, Any]
+
+ACCEPTED = {"=": EQUAL, "!=": BELOW | ABOVE, "<": BELOW, "<=": BELOW | EQUAL, ">": ABOVE, ">=": ABOVE | EQUAL}
+MIRRORED = {BELOW: ABOVE, EQUAL: EQUAL, ABOVE: BELOW}
+
+INTEGERS = (Kind.INTEGER, Kind.BOOLEAN, Kind.STRING, Kind.TIMESTAMP, Kind.DURATION)
+"""Kinds that a column of integers can hold: strings as ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison of two slots: columns of the program, and the outcomes that satisfy it."""
+
+    left: int
+    left_column: int
+    right: int
+    right_column: int
+    accepted: int
+    floating: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """How the relation of an inner node is made of those of its children."""
+
+    node: Node
+    streamed: int
+    probed: int
+    single: bool
+    """Whether what is looked up are single events."""
+    streamed_at: int
+    probed_at: int
+    """The first slot of each."""
+    rules: Rules
+    conditions: tuple[p.Expression, ...]
+    """What is decided on blocks, in the variables of `names`."""
+    query: str
+    names: tuple[str, ...]
+    """The variables of some query at the slots."""
+
+
+class SharedProgram:
+    """A shared plan, ready to run."""
+
+    def __init__(self, group: PatternGroup, plan: SharedPlan, *, computes: bool = True) -> None:
+        """Unless it `computes`, the kernel compares attributes only, and values that are computed are left to blocks."""
+        self.group = group
+        self.computes = computes
+        self.plan = plan
+        self.columns = Program(group.bound)
+        self.leaves_of: dict[ColumnSpec, set[int]] = {}
+        """For each column that is computed, the leaves whose events it is computed for."""
+        self._names = dict(_names(group, plan))
+        self._roles = _roles(plan)
+        self.joints = {node.number: self._joint(node) for node in plan.nodes if not node.is_leaf}
+        parents: dict[int, list[int]] = {}
+        for joint in self.joints.values():
+            parents.setdefault(joint.streamed, []).append(joint.node.number)
+        self.kept = self._kept(parents)
+        """The inner nodes whose relations are made as a whole, children first."""
+        early = {number for node in self.kept for number in self._streamed_for(node)} | set(self.kept)
+        self.parents = {number: [one for one in own if one not in early] for number, own in parents.items()}
+        """For each node the nodes that it is streamed into, after the relations that are looked up."""
+        self.roots: dict[int, list[Root]] = {}
+        for root in plan.roots:
+            self.roots.setdefault(root.node, []).append(root)
+
+    def streams(self) -> Iterator[int]:
+        """The nodes that streaming begins with: leaves, and relations that are kept."""
+        for node in self.plan.nodes:
+            if (node.is_leaf or node.number in self.kept) and (self.parents.get(node.number) or node.number in self.roots):
+                yield node.number
+
+    def _kept(self, parents: dict[int, list[int]]) -> tuple[int, ...]:
+        """The inner nodes that are looked up, and those that are streamed both into such a relation and elsewhere: they would
+        be made twice.
+        """
+        kept = {joint.probed for joint in self.joints.values() if not self.plan.nodes[joint.probed].is_leaf}
+        rooted = {root.node for root in self.plan.roots}
+        while True:
+            early = {number for node in kept for number in self._streamed_for(node, kept)}
+            twice = {
+                number
+                for number in early
+                if number in rooted or any(one not in early | kept for one in parents.get(number, ()))
+            }
+            twice |= {number for number in early if len(parents.get(number, ())) > 1}
+            if twice <= kept:
+                return tuple(sorted(kept))
+            kept |= twice
+
+    def _streamed_for(self, node: int, kept: set[int] | None = None) -> Iterator[int]:
+        """The inner nodes that are streamed to make a relation."""
+        known = set(self.kept) if kept is None else kept
+        below = self.joints[node].streamed
+        while below in self.joints and below not in known:
+            yield below
+            below = self.joints[below].streamed
+
+    def _joint(self, node: Node) -> Joint:
+        left, right = self.plan.nodes[node.left], self.plan.nodes[node.right]
+        streamed, probed = (left, right) if self._roles[node.number] == node.left else (right, left)
+        width = len(left.leaves)
+        first = {left.number: 0, right.number: width}
+        if left.number == right.number:
+            streamed_at, probed_at = 0, width
+        else:
+            streamed_at, probed_at = first[streamed.number], first[probed.number]
+        query, names = self._names[node.number]
+        compared, later = self._split(node, names)
+        rules = _rules(node, streamed_at, len(streamed.leaves), probed_at, len(probed.leaves), compared, self.group)
+        return Joint(
+            node, streamed.number, probed.number, probed.is_leaf, streamed_at, probed_at, rules, tuple(later), query, names
+        )
+
+    def _split(self, node: Node, names: Sequence[str]) -> tuple[list[Compared], list[p.Expression]]:
+        """The conditions of a node that the kernel decides, and the others in the variables of a query."""
+        compared, later = [], []
+        for condition in node.conditions:
+            found = self._compared(node, condition)
+            if found is None:
+                variables = {f"${index}": names[slot] for index, slot in enumerate(condition.components)}
+                later.append(renamed(condition.form, variables))
+            else:
+                compared.append(found)
+        return compared, later
+
+    def _compared(self, node: Node, condition: Condition) -> Compared | None:
+        """A condition as a comparison of columns: each side reads one event, whose type has all that is read of it."""
+        form = condition.form
+        if not isinstance(form, p.Comparison):
+            return None
+        sides = []
+        for side in (form.left, form.right):
+            read = p.variables(side)
+            if len(read) != 1 or any(isinstance(item, p.Call) for item in p.walk(side)):
+                return None
+            if not self.computes and not isinstance(side, p.Attribute):
+                return None
+            slot = condition.components[int(next(iter(read))[1:])]
+            leaf = node.leaves[slot]
+            own = renamed(side, {next(iter(read)): self.group.tests[leaf].event.variable})
+            if _lacks(self.group.bound, own):
+                return None
+            sides.append((slot, leaf, own, kind_of(own, self.group.bound.schema)))
+        kinds = [kind for *_, kind in sides]
+        floating = Kind.FLOAT in kinds and all(kind.is_number for kind in kinds)
+        if not floating and (kinds[0] is not kinds[1] or kinds[0] not in INTEGERS):
+            return None
+        columns = [self._column(own, leaf, kind, floating=floating) for _, leaf, own, kind in sides]
+        return Compared(sides[0][0], columns[0], sides[1][0], columns[1], ACCEPTED[form.operator], floating)
+
+    def _column(self, expression: p.Expression, leaf: int, kind: Kind, *, floating: bool) -> int:
+        """The number of the column of an expression over a leaf's events; the same for all leaves."""
+        nameless = renamed(expression, {self.group.tests[leaf].event.variable: ""})
+        spec = ColumnSpec(nameless, "", Kind.FLOAT if floating else kind)
+        self.leaves_of.setdefault(spec, set()).add(leaf)
+        columns = self.columns.floats if floating else self.columns.ints
+        if spec not in columns:
+            columns.append(spec)
+        return columns.index(spec)
+
+
+def _lacks(bound: BoundQuery, expression: p.Expression) -> bool:
+    """Whether some event that an expression reads lacks an attribute, or is one of several."""
+    return any(
+        isinstance(item, p.Length | p.Aggregate) or (isinstance(item, p.Attribute) and bool(lacking_types(bound, item)))
+        for item in p.walk(expression)
+    )
+
+
+def _names(group: PatternGroup, plan: SharedPlan) -> Iterator[tuple[int, tuple[str, tuple[str, ...]]]]:
+    """For each node some query that uses it, and its variables at the slots."""
+    for root in plan.roots:
+        clause = root.clause
+        variables = group.plans[clause.query].branches[clause.branch].variables
+        names = [""] * len(root.slots)
+        for position, slot in enumerate(root.slots):
+            names[slot] = variables[clause.components[position]]
+        ahead = [(root.node, tuple(names))]
+        while ahead:
+            number, own = ahead.pop()
+            yield number, (clause.query, own)
+            node = plan.nodes[number]
+            if not node.is_leaf:
+                width = len(plan.nodes[node.left].leaves)
+                ahead += [(node.left, own[:width]), (node.right, own[width:])]
+
+
+def _roles(plan: SharedPlan) -> dict[int, int]:
+    """For each inner node the child that is streamed: beside a leaf the other one; of two leaves the rarer; of two inner nodes
+    the one with more slots, or, if there are as many, the later one.
+    """
+    found: dict[int, int] = {}
+    for node in plan.nodes:
+        if node.is_leaf:
+            continue
+        left, right = plan.nodes[node.left], plan.nodes[node.right]
+        if left.is_leaf and right.is_leaf:
+            rates = plan.statistics.rates
+            found[node.number] = left.number if rates[left.leaf] <= rates[right.leaf] else right.number
+        elif left.is_leaf or right.is_leaf:
+            found[node.number] = right.number if left.is_leaf else left.number
+        elif len(left.leaves) != len(right.leaves):
+            found[node.number] = max(left, right, key=lambda child: len(child.leaves)).number
+        else:
+            width = len(left.leaves)
+            precedes = sum(1 if one < width else -1 for one, _ in node.precedes)
+            found[node.number] = right.number if precedes >= 0 else left.number
+    return found
+
+
+def _rules(
+    node: Node, streamed_at: int, streamed: int, probed_at: int, probed: int, compared: Sequence[Compared], group: PatternGroup
+) -> Rules:
+    own, others = range(streamed_at, streamed_at + streamed), range(probed_at, probed_at + probed)
+    precede = [(one - streamed_at, other - probed_at) for one, other in node.precedes if one in own]
+    follow = [(other - streamed_at, one - probed_at) for one, other in node.precedes if one in others]
+    closing = [slot for slot in range(streamed) if all((slot, other) in follow for other in range(probed))]
+    types = [set(group.tests[leaf].event.types) for leaf in node.leaves]
+    ordered = set(node.precedes) | {(other, one) for one, other in node.precedes}
+    distinct = [
+        (one - streamed_at, other - probed_at)
+        for one in own
+        for other in others
+        if (one, other) not in ordered and types[one] & types[other]
+    ]
+    comparisons = []
+    for item in compared:
+        forward = item.left in own
+        one, one_column = (item.left, item.left_column) if forward else (item.right, item.right_column)
+        other, other_column = (item.right, item.right_column) if forward else (item.left, item.left_column)
+        accepted = item.accepted if forward else sum(MIRRORED[bit] for bit in MIRRORED if item.accepted & bit)
+        comparisons.append((one - streamed_at, one_column, other - probed_at, other_column, accepted, int(item.floating)))
+    return Rules(
+        _table(precede, 2), _table(follow, 2), np.array(closing, np.int64), _table(distinct, 2), _table(comparisons, 6)
+    )
+
+
+def _table(rows: Sequence[tuple[int, ...]], width: int) -> Array:
+    return np.array(rows, np.int64).reshape(len(rows), width)

@@ -1,0 +1,389 @@
+"""`kleene workload`: the queries of a folder together: checked, planned as one, matched in one run.
+
+The queries are the `.sase` files of a folder, or one such file (`kleene.interfaces.workload_sources`). Each gives what it gives
+alone; what they share is what `explain` shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kleene.interfaces.commands import arguments as shared
+from kleene.interfaces.commands import events, output
+from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.progress import Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kleene.interfaces.workload import Workload
+    from kleene.plan.multi.search import Progress as Searched
+
+HELP = "check, explain or match all queries of a folder together"
+DESCRIPTION = "Answers the queries of a folder, its .sase files, together: what they have in common is evaluated once."
+FORMATS = ("parquet", "arrow", "csv", "ndjson")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command, per action."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, action in ACTIONS.items():
+        own = actions.add_parser(name, help=action.summary, description=action.description, allow_abbrev=False)
+        own.usage = f"kleene workload {name} FOLDER {action.usage}"
+        own.set_defaults(parser=own)
+        own.add_argument("folder", metavar="FOLDER", help="the folder of queries, one .sase file each; or one such file")
+        action.add_arguments(own)
+        shared.add_functions(own)
+        shared.add_parameters(own)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the action."""
+    return ACTIONS[arguments.action].run(arguments)
+
+
+def _queries(arguments: argparse.Namespace) -> Workload:
+    from kleene.interfaces.workload import workload
+    from kleene.interfaces.workload_sources import queries_in_files
+
+    functions = shared.functions(arguments)
+    return workload(dict(queries_in_files(Path(arguments.folder), functions)), functions=functions)
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    shared.add_plan(parser)
+    group = parser.add_argument_group("the search for a shared plan")
+    group.add_argument(
+        "--search", metavar="NAME", help="annealing, tabu, none, sharing, reordering or written; as --plan search=NAME"
+    )
+    group.add_argument("--seconds", metavar="N", type=_seconds, help="for how long to search; as --plan seconds=N")
+
+
+def _plan(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """The choices of `--plan`, `--search` and `--seconds`; those of a shared plan need not name it."""
+    from kleene.plan.multi.search import MultiOptions
+
+    search = {"search": arguments.search, "seconds": arguments.seconds}
+    plan = {**(shared.plan(arguments) or {}), **{name: value for name, value in search.items() if value is not None}}
+    if plan.keys() & {spec.name for spec in fields(MultiOptions)}:
+        plan = {"mechanism": "multi", **plan}
+    return plan or None
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        **shared.roles(arguments),
+        "plan": _plan(arguments),
+        "limits": shared.limits(arguments),
+        "stats": shared.statistics(arguments),
+    }
+
+
+def _columns(arguments: argparse.Namespace) -> Any:
+    """The events of the file, or the schema of the columns given; None of neither."""
+    if arguments.events is not None and arguments.columns is not None:
+        raise UsageError("give a file of events or --columns, not both")
+    if arguments.columns is not None:
+        return shared.arrow_schema(arguments.columns)
+    if arguments.events is None:
+        return None
+
+    from kleene.runtime.files import open_events
+
+    return open_events(arguments.events)
+
+
+def _add_columns(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("events", metavar="EVENTS", nargs="?", help="a file of events, Parquet, CSV or NDJSON")
+    parser.add_argument(
+        "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns of the events, as ts:timestamp,id:string"
+    )
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    _add_columns(parser)
+    shared.add_roles(parser, time_required=False)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """Lists the problems of all queries; reads no events, only their columns."""
+    found = _columns(arguments)
+    if found is not None and arguments.time is None:
+        raise UsageError("--time COLUMN is required to check queries against events")
+    queries = _queries(arguments)
+    if found is not None:
+        _require_fitting(arguments, queries, found)
+    print(f"{_plural(len(queries.queries), 'query', 'queries')}, no problems")
+    return 0
+
+
+def _require_fitting(arguments: argparse.Namespace, queries: Workload, source: Any) -> None:
+    """That every query can be answered over events with these columns; one that reads those of a faulty one is passed over."""
+    from kleene.common.errors import KleeneError
+    from kleene.interfaces.api import arrow_schema_of
+    from kleene.interfaces.workload import Workload
+    from kleene.interfaces.workload_sources import gathered, query_files
+
+    schema, roles = arrow_schema_of(source), shared.roles(arguments)
+    files = {file.stem: str(file) for file in query_files(Path(arguments.folder))}
+    fitting: set[str] = set()
+    errors: list[tuple[str, KleeneError]] = []
+    for name in queries.order:
+        if not fitting.issuperset(queries.producers(name)):
+            continue
+        own = Workload({**_makers(queries, name), name: queries[name]})
+        try:
+            own.explain(schema, **roles)
+            fitting.add(name)
+        except KleeneError as error:
+            errors.append((files[name], error))
+    if errors:
+        raise gathered(errors)
+
+
+def _makers(queries: Workload, name: str) -> dict[str, Any]:
+    """The queries that make events for a query, directly or not."""
+    found: dict[str, Any] = {}
+    for other in queries.producers(name):
+        found |= {**_makers(queries, other), other: queries[other]}
+    return found
+
+
+# --- explain ----------------------------------------------------------------------------------------------------------
+
+
+class SearchLine:
+    """Tells how a search for a plan goes: at a terminal on one line, elsewhere by a line now and then if it takes long."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._watched = self._stream.isatty()
+        self._interval = 0.2 if self._watched else 10.0
+        self._next = 1.0 if self._watched else self._interval
+        self._shown = False
+
+    def __call__(self, progress: Searched) -> None:
+        """Takes how far the search has come."""
+        if progress.seconds < self._next:
+            return
+        self._next = progress.seconds + self._interval
+        part = f", part {progress.component} of {progress.components}" if progress.components > 1 else ""
+        line = f"searched {progress.seconds:,.0f} s, {progress.steps:,} steps, cost {progress.cost:,.4g}{part}"
+        self._stream.write(f"\r\x1b[K{line}" if self._watched else f"{line}\n")
+        self._stream.flush()
+        self._shown = self._watched
+
+    def clear(self) -> None:
+        """Takes the line away."""
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._shown = False
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    _add_columns(parser)
+    parser.add_argument("--svg", metavar="FILE", help="draw the shared plan into a file as well")
+    shared.add_roles(parser, time_required=True)
+    shared.add_limits(parser)
+    _add_plan(parser)
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    """Prints the shared plan beside what the baselines would cost, and draws it if asked to."""
+    found = _columns(arguments)
+    if found is None:
+        raise UsageError("give a file of events or --columns, one of them")
+    queries = _queries(arguments)
+    line = SearchLine()
+    try:
+        plan = queries.explain_shared(found, progress=line, **_options(arguments))
+    finally:
+        line.clear()
+    print(plan)
+    if arguments.svg is not None:
+        Path(arguments.svg).write_text(plan.svg(), encoding="utf-8")
+    return 0
+
+
+# --- match ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one query of the workload found."""
+
+    matches: pa.Table
+    bad_rows: pa.Table | None
+    bad: int
+    dropped: str | None = None
+    """What was let go of at the limits, in words."""
+
+
+def _add_match(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("events", metavar="EVENTS", nargs="+", help="the files of events")
+    shared.add_roles(parser, time_required=True)
+    bad = parser.add_argument_group("bad rows (no time, no key, no type, or a type that --schema does not list)")
+    bad.add_argument(
+        "--bad-rows", choices=["error", "quarantine", "drop"], default="error", help="what to do with them (default: error)"
+    )
+    bad.add_argument("--quarantine", metavar="FILE", help="write them to this file, with the reason, once for each query")
+    out = parser.add_argument_group("output")
+    out.add_argument("--out", metavar="DIR", help="write a file for each query into this folder, named as the query")
+    out.add_argument("--format", choices=FORMATS, help="of the files in --out (default: parquet)")
+    out.add_argument("-o", "--output", metavar="FILE", help="write the matches of all queries to this NDJSON file")
+    shared.add_limits(parser)
+    _add_plan(parser)
+    shared.add_running(parser)
+
+
+def _match(arguments: argparse.Namespace) -> int:
+    """Matches all queries, writes what they find, and prints a line for each; the summary goes to standard error."""
+    _require_output(arguments)
+    queries = _queries(arguments)
+    engine = _on_spark if arguments.engine == "spark" else _embedded
+    with Progress("read") as progress:
+        found = engine(arguments, queries, progress)
+    files = _write(arguments, found)
+    for name, item in found.items():
+        words = ("row", "rows") if queries[name].logical.aggregates else ("match", "matches")
+        counts = [_plural(item.matches.num_rows, *words)]
+        counts += [_plural(item.bad, "bad row", "bad rows")] if item.bad else []
+        print(f"{name}: {', '.join([*counts, *files.get(name, ())])}")
+    _summary(found, progress)
+    return 0
+
+
+def _require_output(arguments: argparse.Namespace) -> None:
+    if arguments.format is not None and arguments.out is None:
+        raise UsageError("--format is that of the files in --out DIR")
+    if arguments.output is not None and output.format_of(arguments.output) != "ndjson":
+        remedy = "one file of all is NDJSON, and --out DIR writes a file for each"
+        raise UsageError(f"'{arguments.output}': queries have columns of their own; {remedy}")
+    if arguments.quarantine and arguments.bad_rows != "quarantine":
+        raise UsageError("--quarantine FILE needs --bad-rows quarantine")
+    if arguments.quarantine:
+        output.format_of(arguments.quarantine)
+
+
+def _embedded(arguments: argparse.Namespace, queries: Workload, progress: Progress) -> dict[str, Found]:
+    import pyarrow as pa
+
+    from kleene.runtime.arrow import dropped_at_limits
+
+    schema, batches = events.stream(arguments.events, progress)
+    with warnings.catch_warnings(action="ignore"):  # the lines of the queries say the same
+        runs = queries.run(pa.Table.from_batches(batches, schema), bad_rows=arguments.bad_rows, **_options(arguments))
+    return {
+        name: Found(run.matches, run.bad_rows, run.metrics.bad, dropped_at_limits(run.metrics)) for name, run in runs.items()
+    }
+
+
+def _on_spark(arguments: argparse.Namespace, queries: Workload, progress: Progress) -> dict[str, Found]:
+    from kleene.interfaces.commands import spark
+
+    with spark.session(arguments.master) as session:
+        frame = spark.read(session, arguments.events)
+        found: dict[str, Found] = {}
+        for name, run in queries.run(frame, bad_rows=arguments.bad_rows, **_options(arguments)).items():
+            aside = run.bad_rows.toArrow() if arguments.bad_rows == "quarantine" else None
+            found[name] = Found(run.matches.toArrow(), aside, 0 if aside is None else aside.num_rows)
+        progress.add(frame.count())
+        return found
+
+
+def _write(arguments: argparse.Namespace, found: dict[str, Found]) -> dict[str, list[str]]:
+    """Writes what was asked for: a file for each query, one of all, the bad rows. The file of each query."""
+    files: dict[str, list[str]] = {}
+    if arguments.out is not None:
+        folder, format = Path(arguments.out), arguments.format or FORMATS[0]
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, item in found.items():
+            path = str(folder / f"{name}.{format}")
+            output.write(item.matches.to_batches(), item.matches.schema, path, format)
+            files[name] = [path]
+    if arguments.output is not None:
+        tables = [item.matches for item in found.values()]
+        rows = (batch for table in tables for batch in table.to_batches())
+        output.write(rows, tables[0].schema, arguments.output, "ndjson")
+    if arguments.quarantine:
+        import pyarrow as pa
+
+        aside = pa.concat_tables([item.bad_rows for item in found.values()], promote_options="permissive")
+        output.write(aside.to_batches(), aside.schema, arguments.quarantine, output.format_of(arguments.quarantine))
+    return files
+
+
+def _summary(found: dict[str, Found], progress: Progress) -> None:
+    rows = sum(item.matches.num_rows for item in found.values())
+    counts = [_plural(progress.rows, "event", "events"), _plural(len(found), "query", "queries"), _plural(rows, "row", "rows")]
+    print(f"{', '.join(counts)}, {progress.seconds:.2f} s", file=sys.stderr)
+    for name, item in found.items():
+        if item.dropped:
+            print(f"warning: query '{name}': {item.dropped}: the matches are not all there are", file=sys.stderr)
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _seconds(text: str) -> float:
+    """A length of time to search for.
+
+    >>> _seconds("2.5")
+    2.5
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, found {text!r}")
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What can be done with a workload."""
+
+    summary: str
+    description: str
+    usage: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+ACTIONS = {
+    "check": Action(
+        "check all queries and list all problems",
+        "Parses and validates every query. With EVENTS or --columns, also whether each can be answered over such events.",
+        "[EVENTS | --columns NAME:TYPE,...] [options]",
+        _add_check,
+        _check,
+    ),
+    "explain": Action(
+        "show the plan that the queries share",
+        "Searches the plan that the queries share, by what is measured on the events, and shows it with its cost beside those "
+        "of the baselines. With --columns, all types of events are taken to be equally frequent.",
+        "(EVENTS | --columns NAME:TYPE,...) --time COLUMN [--type COLUMN] [options]",
+        _add_explain,
+        _explain,
+    ),
+    "match": Action(
+        "find the matches of all queries",
+        "Finds the matches of all queries in files of events and prints how many each has; --out or -o writes them. "
+        "--statistics has an object for each query, under its name; such a query is answered by itself.",
+        "EVENTS [EVENTS ...] --time COLUMN [--type COLUMN] [options]",
+        _add_match,
+        _match,
+    ),
+}

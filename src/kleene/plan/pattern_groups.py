@@ -1,0 +1,153 @@
+"""Queries of a workload that are answered in one pass: the same partitions, the same clock, each different test once.
+
+A group is what one shared plan is made for (`kleene.plan.multi`). Queries that cannot be in one (other strategies than
+skip_till_any_match, aggregates, NON-OVERLAP, tests that do not divide the stream) are answered by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.operators import Event
+from kleene.pattern.operators import Sequence as SequencePattern
+from kleene.pattern.policies import Output
+from kleene.pattern.predicates import Attribute, Expression, transform
+from kleene.plan.keys import always_has, key_attributes
+from kleene.plan.lazy import LazyBranch, LazyPlan
+from kleene.plan.multi.clauses import Clause, Leaf, clauses_of, leaf_of
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A test of single events: a leaf as a component of its own, with its predicates."""
+
+    event: Event
+    """Negated if only negative components have the test."""
+    predicates: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternGroup:
+    """Queries that are answered together."""
+
+    plans: Mapping[str, LazyPlan]
+    bound: BoundQuery
+    """Of a pattern that has all tests as its components: what expressions over single events are evaluated with."""
+    leaves: tuple[Leaf, ...]
+    """The leaves of the clauses, in the order of the planner."""
+    clauses: tuple[Clause, ...]
+    tests: tuple[Test, ...]
+    """The leaves, and after them the tests of Kleene and negative components."""
+    numbers: Mapping[Leaf, int]
+    """The number of each test."""
+    columns: tuple[str, ...]
+    waiting: frozenset[str]
+    """The queries whose matches are not complete when their last event comes: Kleene components and negated ends."""
+
+    @property
+    def scanned(self) -> tuple[tuple[Event, tuple[Expression, ...]], ...]:
+        """What is tested of each event."""
+        return tuple((test.event, test.predicates) for test in self.tests)
+
+    @property
+    def all_rows(self) -> bool:
+        """Whether events that pass no test matter."""
+        return self.first.all_rows
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The attributes by which the input may be distributed."""
+        return self.first.keys
+
+    @property
+    def first(self) -> LazyPlan:
+        """Any of the plans, for what all of them have in common."""
+        return next(iter(self.plans.values()))
+
+    def test_of(self, query: str, variable: str) -> int:
+        """The number of the test of a component."""
+        found = next(item for item in self.plans[query].scanned if item[0].variable == variable)
+        return self.numbers[leaf_of(*found)]
+
+
+def grouped(plans: Mapping[str, LazyPlan]) -> Iterator[PatternGroup]:
+    """The groups of queries that can share a pass, in order of appearance; others are in none."""
+    found: dict[Any, dict[str, LazyPlan]] = {}
+    for name, plan in plans.items():
+        if is_shareable(plan):
+            found.setdefault(_common(plan), {})[name] = plan
+    for members in found.values():
+        if len(members) > 1:
+            yield _group(members)
+
+
+def is_shareable(plan: LazyPlan) -> bool:
+    """Whether a query can be answered together with others."""
+    bound = plan.bound
+    same = all(
+        len({bound.lacks(kind, name) for kind in event.types}) == 1 for event in bound.components for name in plan.partition
+    )
+    return (
+        not plan.tests
+        and bound.query.output is not Output.NON_OVERLAP
+        and all(branch.singles for branch in plan.branches)
+        and plan.options.order is None
+        and plan.options.evaluation == "auto"
+        and not any(item.condition.running for branch in plan.branches for item in branch.conditions)
+        and same
+    )
+
+
+def _common(plan: LazyPlan) -> Any:
+    """What the queries of a group have in common."""
+    schema = plan.bound.schema
+    return (
+        plan.partition,
+        plan.keys,
+        key_attributes(plan.bound),
+        plan.all_rows,
+        plan.ties,
+        tuple(test for test in plan.bound.equivalences) if plan.all_rows else (),
+        (schema.time, schema.type, schema.order_by, tuple(schema.columns.items())),
+        None if schema.types is None else tuple(sorted((name, tuple(sorted(has))) for name, has in schema.types.items())),
+    )
+
+
+def _group(plans: Mapping[str, LazyPlan]) -> PatternGroup:
+    leaves, clauses = clauses_of(plans)
+    numbers = {leaf: number for number, leaf in enumerate(leaves)}
+    given: dict[int, tuple[Event, tuple[Expression, ...]]] = {}
+    scanned = [item for plan in plans.values() for item in plan.scanned]
+    for item in sorted(scanned, key=lambda item: item[0].negated):
+        given.setdefault(numbers.setdefault(leaf_of(*item), len(numbers)), item)
+    tests = tuple(_renamed(*given[number], f"e{number}") for number in range(len(given)))
+    first = next(iter(plans.values())).bound
+    functions = dict.fromkeys(item for plan in plans.values() for item in plan.bound.query.functions)
+    pattern = SequencePattern(tuple(test.event for test in tests))
+    bound = replace(first, query=replace(first.query, pattern=pattern, functions=tuple(functions)))
+    read = {name for plan in plans.values() for name in plan.columns}
+    columns = tuple(name for name in first.schema.columns if name in read)
+    waiting = frozenset(name for name, plan in plans.items() if any(_waits(branch) for branch in plan.branches))
+    return PatternGroup(plans, bound, leaves, clauses, tests, numbers, columns, waiting)
+
+
+def _waits(branch: LazyBranch) -> bool:
+    kleene = any(event.is_kleene for event in branch.components)
+    return kleene or (branch.negation is not None and any(not item.before for item in branch.negation.components))
+
+
+def _renamed(event: Event, predicates: tuple[Expression, ...], name: str) -> Test:
+    def rule(node: Expression) -> Expression:
+        return replace(node, variable=name) if isinstance(node, Attribute) else node
+
+    single = Event(event.types, name, negated=event.negated)
+    return Test(single, tuple(transform(item, rule) for item in predicates))
+
+
+def lacks_keys(group: PatternGroup, event_type: str) -> tuple[bool, ...]:
+    """Which of the keys a type lacks."""
+    bound = group.bound
+    return tuple(not always_has(bound, Event((event_type,), ""), name) for name in key_attributes(group.first.bound))

@@ -1,0 +1,121 @@
+"""Groups of queries over Spark DataFrames: one pass over the data for all queries of a group.
+
+The plan is made once, on the driver, for a sample of the events, and shipped to the tasks. A task gives the matches of each
+query as they come, a row for each Arrow batch, labelled with the query; the result is kept (`persist`), and the DataFrame of a
+query reads its own rows of it. So the data is read, shuffled and matched once, however many of the queries are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from kleene.common.errors import PlanningError
+from kleene.engine.multitree import SharedMatcher
+from kleene.engine.multitree_choice import Planner
+from kleene.plan.multi.cost import SharedStatistics
+from kleene.plan.multi.nodes import SharedPlan
+from kleene.plan.multi.search import MultiOptions, Progress, plan_shared
+from kleene.plan.pattern_groups import PatternGroup
+from kleene.runtime.arrow import match_batches
+from kleene.runtime.spark_batch import (
+    SparkRun,
+    arrow_schema,
+    bad_events,
+    distributed,
+    named_batches,
+    relevant_rows,
+    worker_interpreter,
+)
+from kleene.runtime.spark_functions import pickled
+from kleene.runtime.workloads import SAMPLED, table_statistics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LABELLED = StructType([StructField("query", StringType()), StructField("matches", BinaryType())])
+"""A row for each batch of matches: the query, and the batch as an Arrow stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkGroup:
+    """A group in execution on Spark."""
+
+    runs: dict[str, SparkRun]
+    plan: SharedPlan
+    labelled: DataFrame
+    """Kept until it is let go of with `unpersist`."""
+
+
+def run_group(
+    group: PatternGroup,
+    frame: DataFrame,
+    options: MultiOptions,
+    *,
+    bad_rows: str,
+    progress: Callable[[Progress], None] | None = None,
+) -> SparkGroup:
+    """The lazy matches of all queries of a group over a DataFrame."""
+    if frame.isStreaming:
+        raise PlanningError("not supported yet: streaming DataFrames")
+    for function in group.bound.query.functions:
+        pickled(function)  # raises here what Spark would report as an error of its own
+    events = frame.select(*(_quoted(name) for name in group.columns))
+    condition = relevant_rows(group, events)
+    if condition is not None:
+        events = events.where(condition)
+    plan = plan_shared(group.leaves, group.clauses, sampled_statistics(group, events), options, progress)
+    policy = "drop" if bad_rows == "quarantine" else bad_rows
+    spread = distributed(group, events, arrival=group.all_rows and group.first.ties == "arrival")
+    with worker_interpreter(spread):
+        labelled = spread.mapInArrow(_match_partition(group, plan, options, policy), LABELLED).persist()
+        schemas = SharedMatcher(group, Planner(group, options), arrow_schema(frame)).output_schemas
+        matches = {name: _of_query(labelled, name, schema) for name, schema in schemas.items()}
+    runs = {name: SparkRun(found, bad_events(group.plans[name], frame)) for name, found in matches.items()}
+    return SparkGroup(runs, plan, labelled)
+
+
+def sampled_statistics(group: PatternGroup, events: DataFrame) -> SharedStatistics:
+    """The statistics of some relevant events of a DataFrame."""
+    return table_statistics(group, events.select(*(_quoted(name) for name in group.columns)).limit(SAMPLED).toArrow())
+
+
+def _match_partition(
+    group: PatternGroup, plan: SharedPlan, options: MultiOptions, bad_rows: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    named = named_batches(group)
+
+    def match(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        first = next(batches, None)
+        if first is None:
+            return
+        first = named(first)
+        matcher = SharedMatcher(group, Planner(group, options, plan=plan), first.schema, bad_rows=bad_rows)
+        for query, rows in match_batches(matcher, chain([first], map(named, batches))):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as writer:
+                writer.write_batch(rows)
+            yield pa.record_batch(
+                {"query": pa.array([query]), "matches": pa.array([sink.getvalue().to_pybytes()], pa.binary())}
+            )
+
+    return match
+
+
+def _of_query(labelled: DataFrame, name: str, schema: pa.Schema) -> DataFrame:
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for item in batch.column("matches"):
+                yield from pa.ipc.open_stream(item.as_buffer())
+
+    return labelled.where(labelled["query"] == name).mapInArrow(read, from_arrow_schema(schema))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,52 @@
+"""Groups of queries over Arrow tables, each in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from kleene.engine.leaf_scan import LeafScan
+from kleene.engine.matcher import BadRows, Metrics
+from kleene.engine.multitree import SharedMatcher
+from kleene.engine.multitree_choice import Planner, observe_shared
+from kleene.engine.working_set import WorkingSet
+from kleene.plan.multi.cost import SharedStatistics
+from kleene.plan.multi.search import MultiOptions, Progress
+from kleene.plan.pattern_groups import PatternGroup
+from kleene.runtime.arrow import Run, batches_of, finished, in_stream_order, match_batches
+
+
+def run_group(
+    group: PatternGroup,
+    events: pa.Table,
+    options: MultiOptions,
+    *,
+    bad_rows: str = "error",
+    progress: Callable[[Progress], None] | None = None,
+    **tuning: Any,
+) -> Iterator[tuple[str, Run]]:
+    """Matches the queries of a group over a table: a run for each."""
+    ordered = in_stream_order(events, group.bound.schema)
+    matcher = SharedMatcher(group, Planner(group, options, progress=progress), events.schema, bad_rows=bad_rows, **tuning)
+    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in group.plans}
+    for name, rows in match_batches(matcher, batches_of(ordered)):
+        found[name].append(rows)
+    for name, batches in found.items():
+        matches = pa.Table.from_batches(batches, matcher.output_schemas[name])
+        yield name, finished(matcher.bad_rows_of(name), matcher.metrics_of(name), matches, events.schema)
+
+
+SAMPLED = 1 << 18
+"""How many events of a table its statistics are measured on."""
+
+
+def table_statistics(group: PatternGroup, events: pa.Table) -> SharedStatistics:
+    """The statistics of the beginning of a table."""
+    ordered = in_stream_order(events, group.bound.schema).slice(0, SAMPLED)
+    scan = LeafScan(group, "drop", Metrics(), BadRows())
+    working = WorkingSet(group.bound.schema, group.columns)
+    for batch in ordered.select(list(group.columns)).combine_chunks().to_batches():
+        working.add(batch, *scan(batch))
+    return observe_shared(group, scan, working)
