@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from benchmarks.harness import Experiment, Point
 from benchmarks.multi.contenders import ANNEALING, COMPARED, SAMPLE, group_of, measured, shared, statistics_of
+from benchmarks.multi.paper import SHORT
 from benchmarks.multi.streams import DATASETS, Scale, reshuffled, stream
 from benchmarks.multi.workloads import Spec, workload
 from kleene.plan.multi.search import plan_shared
@@ -40,10 +41,10 @@ def figure_13(scale: Scale) -> Experiment:
 
 def _point(dataset: str, every: int, scale: Scale) -> Point:
     before = stream(dataset, SAMPLE)
-    group = group_of(workload(Spec(dataset, scale.default_patterns)).queries(), before.schema)
+    group = group_of(workload(Spec(dataset, scale.default_patterns, window=SHORT, drawn_for=SHORT)).queries(), before.schema)
     options = replace(COMPARED[ANNEALING], seconds=scale.search_seconds)
     plan = plan_shared(group.leaves, group.clauses, statistics_of(group, before), options)
-    table = reshuffled(stream(dataset, scale.changing), every, AFFECTED)
+    table = reshuffled(stream(dataset, scale.changing), dataset, every, AFFECTED)
     quick = replace(options, seconds=min(SEARCH_SECONDS, scale.search_seconds))
     contenders = [
         shared(name, group, plan, table, options=replace(quick, adaptive=name == ADAPTIVE), run_rows=RUN_ROWS)

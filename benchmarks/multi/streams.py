@@ -27,6 +27,8 @@ DATASETS = {"stocks": "stock", "roads": "road"}
 """The paper's names and the generator's."""
 ATTRIBUTES = {"stocks": ("diff",), "roads": ("vehicles", "speed")}
 """What conditions compare."""
+DEVIATIONS = {"diff": 1.0, "vehicles": 10.0, "speed": 5.0}
+"""The standard deviation of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +104,11 @@ def stream(dataset: str, events: int, types: int = TYPES) -> pa.Table:
     return updates.table(options(dataset, events, types)).combine_chunks()
 
 
-def reshuffled(table: pa.Table, every: int, affected: int) -> pa.Table:
-    """The stream with the events of some types given the types of one another, again and again.
+def reshuffled(table: pa.Table, dataset: str, every: int, affected: int) -> pa.Table:
+    """The stream with the rates of some types exchanged for one another, again and again.
 
-    After every so many events, as many types as are affected change places at random. What was exchanged stays exchanged, so
+    After every so many events, as many types as are affected change places at random: events of one are given the type of
+    another, and values around its level, so that conditions hold as often as before. What was exchanged stays exchanged, so
     that rates wander ever further from those at the beginning.
     """
     column = table.column("type").combine_chunks()
@@ -116,5 +119,10 @@ def reshuffled(table: pa.Table, every: int, affected: int) -> pa.Table:
         chosen = random.choice(len(names), affected, replace=False)
         now[chosen] = now[random.permutation(chosen)]
         found[first : first + every] = now[codes[first : first + every]]
+    levels = updates.levels(options(dataset))
     types = pa.DictionaryArray.from_arrays(pa.array(found, column.indices.type), names)
-    return table.set_column(table.column_names.index("type"), "type", types)
+    table = table.set_column(table.column_names.index("type"), "type", types)
+    for name in ATTRIBUTES[dataset]:
+        moved = table.column(name).to_numpy() + DEVIATIONS[name] * (levels[found] - levels[codes])
+        table = table.set_column(table.column_names.index(name), name, pa.array(moved))
+    return table

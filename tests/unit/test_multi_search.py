@@ -141,10 +141,10 @@ def test_progress_is_told() -> None:
     workload = random_workload(9, count=60, sizes=(4, 5, 6), types=12)
     found = plan_shared(*workload, MultiOptions(seconds=1.5), progress=told.append)
     assert len(told) >= 3
-    assert all(one.steps <= other.steps and one.cost >= other.cost for one, other in pairwise(told))
+    assert all(one.steps <= other.steps and one.cost >= other.cost * (1 - 1e-9) for one, other in pairwise(told))
     assert 1 <= told[-1].component <= told[-1].components
     assert told[-1].cost >= found.cost * (1 - 1e-9)
-    assert told[0].cost <= min(found.baselines.values()) * (1 + 1e-9)
+    assert told[-1].cost <= min(found.baselines.values()) * (1 + 1e-9)
 
 
 def test_no_clauses_and_single_components() -> None:

@@ -83,14 +83,7 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 
 def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
     """The lazy matches of a plan over a DataFrame."""
-    if frame.isStreaming:
-        raise PlanningError("not supported yet: streaming DataFrames")
-    for function in plan.bound.query.functions:
-        pickled(function)  # raises here what Spark would report as an error of its own
-    events = frame.select(*(_quoted(name) for name in plan.columns))
-    condition = relevant_rows(plan, events)
-    if condition is not None:
-        events = events.where(condition)
+    events = relevant_events(plan, frame)
     types = type_codes(plan, frame)
     if types is not None:
         events = _with_type_codes(plan, events, types)
@@ -101,6 +94,17 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
     if matches is None:
         matches = _matched(plan, events, types, matcher_policy, output)
     return SparkRun(matches, bad_events(plan, frame))
+
+
+def relevant_events(plan: Plan | PatternGroup, frame: DataFrame) -> DataFrame:
+    """The rows of a batch DataFrame that matter, with the columns that are read."""
+    if frame.isStreaming:
+        raise PlanningError("not supported yet: streaming DataFrames")
+    for function in plan.bound.query.functions:
+        pickled(function)  # raises here what Spark would report as an error of its own
+    events = frame.select(*(_quoted(name) for name in plan.columns))
+    condition = relevant_rows(plan, events)
+    return events if condition is None else events.where(condition)
 
 
 def _counted(

@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from kleene.common.errors import PlanningError
 from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import Planner
 from kleene.plan.multi.cost import SharedStatistics
@@ -30,10 +29,9 @@ from kleene.runtime.spark_batch import (
     bad_events,
     distributed,
     named_batches,
-    relevant_rows,
+    relevant_events,
     worker_interpreter,
 )
-from kleene.runtime.spark_functions import pickled
 from kleene.runtime.workloads import SAMPLED, table_statistics
 
 if TYPE_CHECKING:
@@ -62,15 +60,8 @@ def run_group(
     progress: Callable[[Progress], None] | None = None,
 ) -> SparkGroup:
     """The lazy matches of all queries of a group over a DataFrame."""
-    if frame.isStreaming:
-        raise PlanningError("not supported yet: streaming DataFrames")
-    for function in group.bound.query.functions:
-        pickled(function)  # raises here what Spark would report as an error of its own
-    events = frame.select(*(_quoted(name) for name in group.columns))
-    condition = relevant_rows(group, events)
-    if condition is not None:
-        events = events.where(condition)
-    plan = plan_shared(group.leaves, group.clauses, sampled_statistics(group, events), options, progress)
+    events = relevant_events(group, frame)
+    plan = plan_shared(group.leaves, group.clauses, sampled_statistics(group, frame), options, progress)
     policy = "drop" if bad_rows == "quarantine" else bad_rows
     spread = distributed(group, events, arrival=group.all_rows and group.first.ties == "arrival")
     with worker_interpreter(spread):
@@ -81,9 +72,9 @@ def run_group(
     return SparkGroup(runs, plan, labelled)
 
 
-def sampled_statistics(group: PatternGroup, events: DataFrame) -> SharedStatistics:
+def sampled_statistics(group: PatternGroup, frame: DataFrame) -> SharedStatistics:
     """The statistics of some relevant events of a DataFrame."""
-    return table_statistics(group, events.select(*(_quoted(name) for name in group.columns)).limit(SAMPLED).toArrow())
+    return table_statistics(group, relevant_events(group, frame).limit(SAMPLED).toArrow())
 
 
 def _match_partition(

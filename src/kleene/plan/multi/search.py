@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -44,6 +44,8 @@ FINEST_SHARE = 1 / 16
 """How carefully a round of annealing begins, at most."""
 IDLE_ROUNDS = 3
 """Annealing ends after so many rounds without a better solution."""
+ORDERS = 0.25
+"""The share of a search for trees that goes into orders first."""
 EVERY = 0.1
 """Seconds between two reports of progress."""
 
@@ -132,12 +134,29 @@ def plan_shared(
     progress: Callable[[Progress], None] | None = None,
     start: SharedPlan | None = None,
 ) -> SharedPlan:
-    """The plan of some clauses; a search also considers `start`, a plan of these clauses or of some of them."""
+    """The plan of some clauses; a search also considers `start`, a plan of these clauses or of some of them.
+
+    Orders are few beside trees: a search for trees begins with one for orders, unless there is something to start with.
+    """
+    first: SharedPlan | None = None
+    if start is None and options.kind == "multitree" and options.search in ("annealing", "tabu"):
+        steps = None if options.steps is None else math.ceil(ORDERS * options.steps)
+        orders = replace(options, kind="tree", seconds=ORDERS * options.seconds, steps=steps)
+        first = start = plan_shared(leaves, clauses, statistics, orders, progress)
+        steps = None if options.steps is None else options.steps - first.steps
+        options = replace(options, seconds=max(0.0, options.seconds - first.seconds), steps=steps)
+        progress = None if progress is None else _after(first, progress)
     planning = _Planning(tuple(leaves), tuple(clauses), statistics, options)
     trees, is_shared = planning.without_search()
     if options.search not in trees:
         trees["search"], is_shared["search"] = planning.searched(trees, progress, start), True
-    return planning.plan(trees, is_shared)
+    plan = planning.plan(trees, is_shared)
+    return plan if first is None else replace(plan, steps=plan.steps + first.steps, seconds=plan.seconds + first.seconds)
+
+
+def _after(first: SharedPlan, progress: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    """Tells of a search that goes on after another."""
+    return lambda told: progress(replace(told, steps=told.steps + first.steps, seconds=told.seconds + first.seconds))
 
 
 class _Planning:
