@@ -49,9 +49,10 @@ order as in a good one; what a good order avoids grows faster than what it needs
 Positions are counted over all events, so irrelevant ones matter too, and a window holds the same number of events in bursts and
 between them.""",
     "figure13": """\
-After every so many events five types exchange their rates, and stay so: rates wander from those that the first plan was made
-for, while conditions hold as often as before. (The paper draws each stretch anew; over many stretches its rates stay the same
-on average.) The adaptive plan's time includes watching the statistics and every search.""",
+Types are of four sorts, one of which is rare at a time: after every so many events it is another, so that the plan for the
+beginning goes first for what has become frequent. Every pattern has a type of each sort, so there are never many matches,
+which cost the same in every plan. (The paper exchanges five types at random, after far fewer events; passes are a few thousand
+times faster here.) The adaptive plan's time includes watching the statistics and making plans.""",
     "figure14a": """\
 Density is the share of other patterns that a pattern has two components in common with, in the same order or, under AND, in
 none. It is set by the number of types that patterns are drawn from.""",

@@ -12,7 +12,7 @@ import pytest
 import kleene
 from kleene.interfaces.shared_runs import multi_options_of
 from kleene.plan.pattern_groups import grouped
-from kleene.runtime.spark_workloads import run_group
+from kleene.runtime.spark_workloads import run_group, sampled_plan, sampled_statistics
 from support.spark import frame_of
 from support.spark_queries import in_order
 
@@ -78,12 +78,17 @@ def test_queries_of_one_key_are_answered_in_one_pass(frame: Any, table: pa.Table
     }
     (group,) = grouped(plans)
     run = run_group(group, frame, options, bad_rows="error")
-    assert {row["query"] for row in run.labelled.select("query").collect()} == set(keyed)
-    assert run.labelled.storageLevel.useMemory
-    shared = [node for node, users in zip(run.plan.nodes, run.plan.users(), strict=True) if not node.is_leaf and len(users) > 1]
+    kept = run["rise"].kept
+    assert kept is not None
+    assert all(item.kept is kept for item in run.values())
+    assert {row["query"] for row in kept.select("query").collect()} == set(keyed)
+    assert kept.storageLevel.useMemory
+    plan = sampled_plan(group, sampled_statistics(group, frame), options)
+    shared = [node for node, users in zip(plan.nodes, plan.users(), strict=True) if not node.is_leaf and len(users) > 1]
     assert shared, "a rise is looked for once"
-    assert run.runs["rise"].matches.count() == kleene.query(keyed["rise"], name="rise").match(table, **ROLES).num_rows
-    run.labelled.unpersist()
+    assert run["rise"].matches.count() == kleene.query(keyed["rise"], name="rise").match(table, **ROLES).num_rows
+    run["rise"].unpersist()
+    assert not kept.storageLevel.useMemory
 
 
 def test_bad_rows_are_those_of_each_query(spark: Any, table: pa.Table) -> None:

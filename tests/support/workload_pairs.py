@@ -89,7 +89,7 @@ class SharedSetting(Setting):
         with (
             patch.object(multitree_pass, "MOST_TABLES", most),
             patch.multiple(completion, ROOM=self.room, PAIRS=self.room),
-            patch.multiple(multitree_choice, CHANGED=1.0, FEWEST=1, WORTH=1e6),
+            patch.multiple(multitree_choice, CHANGED=1.0, FEWEST=1, SHORTEST=0.0, SHARE=1e6, expected_seconds=lambda _: 1e6),
         ):
             yield
 

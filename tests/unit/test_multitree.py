@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import kleene
 from kleene.common.errors import DataError
-from kleene.engine import multitree_pass
+from kleene.engine import leaf_scan, multitree_choice, multitree_pass
 from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import Planner
 from kleene.plan.multi.search import MultiOptions
@@ -83,7 +85,9 @@ def test_relations_that_take_too_much_memory_are_not_made(monkeypatch: pytest.Mo
     assert planner.plans == 2
 
 
-def test_the_plan_changes_with_the_events() -> None:
+def test_the_plan_changes_with_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multitree_choice, "SHARE", 1e6)
+    monkeypatch.setattr(multitree_choice, "expected_seconds", lambda _: 60.0)  # however short the passes are
     early, late = drawn("AABBBBBBBBCDDDDDDDDE", 2000, 1), drawn("AABCCCCCCCDEEEEEEE", 2000, 2)
     table = events(early + late)
     group = group_of(BUSHY, table)
@@ -103,6 +107,10 @@ def test_the_plan_changes_with_the_events() -> None:
     assert planner.plans > 1
     assert len(followed) > 1
 
+    monkeypatch.setattr(multitree_choice, "expected_seconds", lambda _: 0.0)
+    busy = Planner(group, MultiOptions(search="none"))
+    ids(fed(SharedMatcher(group, busy, table.schema, run_rows=500), table, 500), BUSHY, table)
+    assert busy.plans == 1, "nothing is gained by another"
     steady = Planner(group, MultiOptions(search="none", adaptive=False))
     ids(fed(SharedMatcher(group, steady, table.schema, run_rows=500), table, 500), BUSHY, table)
     assert steady.plans == 1
@@ -134,7 +142,7 @@ def test_metrics_and_bad_rows_are_those_of_each_query() -> None:
     assert runs["ab"].bad_rows.column("type").to_pylist() == ["A"]
     assert [runs[name].metrics.matches for name in queries] == [1, 1]
     assert runs["cd"].metrics.events == 6
-    with pytest.raises(DataError, match="query 'ab': 1 bad row"):
+    with pytest.raises(DataError, match="queries 'ab', 'cd': 1 bad row"):
         kleene.workload(queries).match(table, **ROLES)
 
 
@@ -151,7 +159,7 @@ def test_what_cannot_be_shared_is_answered_by_itself() -> None:
     ids({name: found["match_id"].to_pylist() for name, found in work.match(table, **ROLES).items()}, queries, table)
     shown = work.explain_shared(table, **ROLES)
     assert set(shown.alone) == {"next", "apart", "rising"}
-    assert "by themselves: next, apart, rising" in str(shown)
+    assert "not in a shared plan: next, apart, rising" in str(shown)
     assert {root.clause.query for root in shown.plans[0].roots} == {"any", "again"}
     assert shown.svg().startswith("<svg")
 
@@ -173,3 +181,88 @@ def test_queries_come_and_go() -> None:
         more.without("ac")
     with pytest.raises(kleene.BindingError, match="at least one query"):
         first.without("ab").without("bc")
+
+
+def both(queries: dict[str, str], table: pa.Table, **options: Any) -> None:
+    """The workload gives each query what it gives alone."""
+    given = {"time": "ts", **options}
+    found = kleene.workload(queries).match(table, **given)
+    for name, text in queries.items():
+        wanted = kleene.query(text, name=name).match(table, **given)
+        assert wanted.num_rows > 0, f"'{name}' compares nothing"
+        assert sorted(found[name]["match_id"].to_pylist()) == sorted(wanted["match_id"].to_pylist()), name
+
+
+def test_without_a_type_column_all_names_are_those_of_all_events() -> None:
+    queries = {"p": "PATTERN SEQ(Stock a, Stock b) WITHIN 2", "q": "PATTERN SEQ(Quote a, Quote b) WHERE a.x < b.x WITHIN 3"}
+    both(queries, pa.table({"ts": list(range(6)), "x": [3, 1, 4, 1, 5, 9]}))
+
+
+def test_values_of_events_that_are_not_compared_are_not_looked_at() -> None:
+    queries = {"p": "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 5", "q": "PATTERN SEQ(A a, C c) WITHIN 5"}
+    large = pa.array([1, 2, 2**64 - 1], pa.uint64())
+    both(queries, pa.table({"ts": [0, 1, 2], "type": ["A", "B", "C"], "x": large}), type="type")
+
+
+def test_timestamps_of_different_units_are_compared_apart() -> None:
+    far = pa.array([250_000_000_000_000_000, 253_000_000_000_000_000]).cast(pa.timestamp("us"))  # the years 9892 and 9987
+    near = pa.array([1, 2], pa.int64()).cast(pa.timestamp("ns"))
+    table = pa.table({"ts": [0, 1], "type": ["A", "B"], "x": far, "y": near})
+    queries = {"p": "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 5", "q": "PATTERN SEQ(A a, B b) WHERE a.y < b.y WITHIN 5"}
+    both(queries, table, type="type")
+
+
+def kept_after(queries: dict[str, str], table: pa.Table) -> tuple[int, SharedMatcher]:
+    group = group_of(queries, table)
+    matcher = SharedMatcher(group, Planner(group, MultiOptions(search="none")), table.schema, run_rows=100)
+    for batch in table.to_batches(max_chunksize=100):
+        list(matcher.feed(batch))
+    return matcher._working.kept, matcher
+
+
+def test_single_events_are_not_kept() -> None:
+    table = events(drawn("AB", 2000))
+    pairs = "PATTERN SEQ(A a, B b) WITHIN 4"
+    kept, _ = kept_after({"alert": "PATTERN A a WHERE a.x > 18", "pairs": pairs}, table)
+    assert kept < 10
+    plans = {
+        name: kleene.query(text, name=name).explain(table.schema, plan={"mechanism": "lazy"}, **ROLES)
+        for name, text in {"ever": "PATTERN SEQ(A a, B b)", "pairs": pairs, "more": "PATTERN SEQ(B b, A a) WITHIN 9"}.items()
+    }
+    (group,) = grouped(plans)  # type: ignore[arg-type]
+    assert set(group.plans) == {"pairs", "more"}, "a query without a window keeps every event, for itself"
+
+
+def test_sets_of_tests_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaf_scan, "FEW_SETS", 4)
+    random = Random(3)
+    columns = {f"x{number}": [random.random() for _ in range(1500)] for number in range(8)}
+    table = pa.table({"ts": list(range(1500)), "type": ["A"] * 1500, **columns})
+    queries = {
+        f"q{number}": f"PATTERN SEQ(A a, A b) WHERE a.x{number} > 0.5 AND b.x{number} > 0.9 WITHIN 3" for number in range(8)
+    }
+    _, matcher = kept_after(queries, table)
+    assert len(matcher._scan.sets()[0]) < 150, "those of a pass, of more than a thousand"
+    group = group_of(queries, table)
+    found = fed(SharedMatcher(group, Planner(group, MultiOptions(search="none")), table.schema, run_rows=100), table, 100)
+    ids(found, queries, table)
+
+
+def test_a_search_ends_with_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multitree_choice, "SHARE", 1e6)
+    monkeypatch.setattr(multitree_choice, "expected_seconds", lambda _: 60.0)
+    table = events(drawn("AABBBBBBBBCDDDDDDDDE", 1000, 1) + drawn("AABCCCCCCCDEEEEEEE", 1000, 2))
+    group = group_of(BUSHY, table)
+    planner = Planner(group, MultiOptions(seconds=600.0))
+    monkeypatch.setattr(planner, "_bounded", lambda _: MultiOptions(seconds=0.1 if planner.plans == 0 else 600.0))
+    ids(fed(SharedMatcher(group, planner, table.schema, run_rows=500), table, 500), BUSHY, table)
+    assert not [thread for thread in threading.enumerate() if thread.name == "kleene-plan"]
+
+
+def test_functions_go_with_the_workload() -> None:
+    table = events(drawn("AB", 30))
+    odd = {"odd": lambda x: pc.cast(pc.bit_wise_and(x, 1), pa.float64())}
+    work = kleene.workload({"p": "PATTERN SEQ(A a, B b) WHERE odd(a.x) = 1 WITHIN 3"}, functions=odd)
+    more = work.with_query("q", "PATTERN SEQ(B b, A a) WHERE odd(b.x) = 1 WITHIN 3")
+    assert all(found.num_rows for found in more.match(table, **ROLES).values())
+    assert more.without("p").functions == work.functions

@@ -28,6 +28,9 @@ Array = np.ndarray[Any, Any]
 AT_A_TIME = 30
 """How many tests are told apart at a time."""
 
+FEW_SETS = 1024
+"""So many sets of tests are no burden."""
+
 
 class LeafScan:
     """Finds the relevant rows of a batch and the set of tests that each passes."""
@@ -49,7 +52,9 @@ class LeafScan:
             keep_irrelevant=group.first.all_rows,
         )
         self._numbers: dict[tuple[int, ...], int] = {(): 0}
-        self._asked = [self._tests_of(name) for name in self._names]
+        self._sets: tuple[Array, Array] | None = None
+        names = self._names if self._schema.type is not None else [None]
+        self._asked = [self._tests_of(name) for name in names]
 
     def _classes(self) -> Iterator[Event]:
         """The types, those together that have the same keys: where a NULL is a bad row."""
@@ -59,16 +64,30 @@ class LeafScan:
         for number, names in enumerate(classes.values()):
             yield Event(tuple(names), f"class{number}")
 
-    def _tests_of(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The tests that every event of a type passes, and those with predicates."""
-        own = [number for number, test in enumerate(self._group.tests) if name in test.event.types]
+    def _tests_of(self, name: str | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The tests that every event of a type (None: there are no types) passes, and those with predicates."""
+        own = [number for number, test in enumerate(self._group.tests) if name is None or name in test.event.types]
         plain = tuple(number for number in own if not self._group.tests[number].predicates)
         return plain, tuple(number for number in own if self._group.tests[number].predicates)
 
     def sets(self) -> tuple[Array, Array]:
         """The tests of each set, one after the other: where those of a set begin, and all of them."""
-        lengths = [len(tests) for tests in self._numbers]
-        return np.cumsum([0, *lengths]), np.array([test for tests in self._numbers for test in tests], np.int64)
+        if self._sets is None:
+            lengths = [len(tests) for tests in self._numbers]
+            tests = np.array([test for tests in self._numbers for test in tests], np.int64)
+            self._sets = np.cumsum([0, *lengths]), tests
+        return self._sets
+
+    def forget(self, codes: Array) -> None:
+        """Numbers sets anew, in place, if hardly any of those that were met are among the codes."""
+        used = np.unique(codes)
+        if len(self._numbers) < FEW_SETS + 2 * used.size:
+            return
+        known = list(self._numbers)
+        kept = np.append(0, used[used > 0])
+        self._numbers = {known[code]: number for number, code in enumerate(kept.tolist())}
+        self._sets = None
+        codes[:] = np.searchsorted(kept, codes)
 
     def __call__(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         """(rows, sets of tests) of the relevant rows, in order."""
@@ -85,7 +104,7 @@ class LeafScan:
         kinds = self._kinds(batch, rows)
         codes = np.zeros(rows.size, np.int64)
         order = np.argsort(kinds, kind="stable")
-        bounds = np.searchsorted(kinds, np.arange(len(self._names) + 1), sorter=order)
+        bounds = np.searchsorted(kinds, np.arange(len(self._asked) + 1), sorter=order)
         for kind, (plain, tested) in enumerate(self._asked):
             own = order[bounds[kind] : bounds[kind + 1]]
             if own.size:
@@ -135,4 +154,7 @@ class LeafScan:
         return Evaluator(self._group.bound, lambda _, name: select(batch.column(name), rows), rows.size).holds(predicate)
 
     def _number(self, tests: tuple[int, ...]) -> int:
-        return self._numbers.setdefault(tests, len(self._numbers))
+        if tests not in self._numbers:
+            self._numbers[tests] = len(self._numbers)
+            self._sets = None
+        return self._numbers[tests]

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.columns import select
-from kleene.common.errors import DataError
 from kleene.engine.completion import Completion
 from kleene.engine.leaf_scan import LeafScan
 from kleene.engine.matcher import BadRows, Metrics
@@ -52,7 +51,11 @@ class SharedMatcher:
         self._bad = BadRows()
         self._run_rows = run_rows
         self._block = block
-        self._scan = LeafScan(group, bad_rows, self.metrics, self._bad)
+        self._policy = bad_rows
+        self._scan = LeafScan(group, "quarantine" if bad_rows == "drop" else bad_rows, self.metrics, self._bad)
+        self._bad_counts = dict.fromkeys(group.plans, 0)
+        self.bad_rows = {name: BadRows() for name in group.plans}
+        """The rows set aside that concern each query."""
         self._working = WorkingSet(group.bound.schema, group.columns)
         self._due = {name: Due.of(item) for name, item in group.plans.items()}
         self._postponed = any(due.postponed for due in self._due.values())
@@ -84,30 +87,39 @@ class SharedMatcher:
     def finish(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The stream has ended: yields what is left."""
         yield from self._run(None)
+        self._planner.stop()
 
     def metrics_of(self, query: str) -> Metrics:
-        """What was counted, as far as it concerns a query."""
-        bad = sum(batch.num_rows for batch in self.bad_rows_of(query).batches)
-        return Metrics(events=self.metrics.events, relevant=self.metrics.relevant, bad=bad, matches=self._found[query])
+        """What was counted: of the query its bad rows and matches, of the group the rest."""
+        return Metrics(
+            events=self.metrics.events,
+            relevant=self.metrics.relevant,
+            bad=self._bad_counts[query],
+            matches=self._found[query],
+        )
 
-    def bad_rows_of(self, query: str) -> BadRows:
-        """The rows set aside that a query names the type of, or whose type nobody knows."""
-        own = sorted({name for event, _ in self._group.plans[query].scanned for name in event.types})
+    def _take_bad(self) -> None:
+        """Hands bad rows to the queries that they concern: that name their type, if there is a good one."""
         schema = self._group.bound.schema
-        if schema.type is None:
-            return self._bad
-        found = BadRows()
         for batch in self._bad.batches:
-            kinds = batch.column(schema.type)
-            known = sorted(schema.types) if schema.types is not None else None
-            concerned = pc.or_(pc.is_null(kinds), pc.fill_null(of_types(kinds, own), False))
-            if known is not None:
-                concerned = pc.or_(concerned, pc.invert(pc.fill_null(of_types(kinds, known), False)))
-            found.batches.append(batch.filter(concerned))
-        return found
+            for query, plan in self._group.plans.items():
+                own = batch
+                if schema.type is not None:
+                    kinds = batch.column(schema.type)
+                    named = sorted({name for event, _ in plan.scanned for name in event.types})
+                    concerned = pc.or_(pc.is_null(kinds), pc.fill_null(of_types(kinds, named), False))
+                    if schema.types is not None:
+                        known = pc.fill_null(of_types(kinds, sorted(schema.types)), False)
+                        concerned = pc.or_(concerned, pc.invert(known))
+                    own = batch.filter(concerned)
+                self._bad_counts[query] += own.num_rows
+                if self._policy == "quarantine" and own.num_rows:
+                    self.bad_rows[query].batches.append(own)
+        self._bad.batches.clear()
 
     def _relevant(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         rows, codes = self._scan(batch)
+        self._take_bad()
         if self._group.first.all_rows:
             inside = in_partitions(self._group.first.bound, lambda name: select(batch.column(name), rows), rows.size)
             rows, codes = rows[inside], codes[inside]
@@ -123,10 +135,12 @@ class SharedMatcher:
             yield from self._report(run, watermark)
         self._reported = watermark
         if watermark is not None:
-            horizons = [due.horizon(watermark, earliest) for due in self._due.values()]
-            working.forget(
-                None if any(item is None for item in horizons) else min(item for item in horizons if item is not None)
-            )
+            horizons = [
+                due.horizon(watermark, earliest if name in self._group.lasting else None) for name, due in self._due.items()
+            ]
+            known = [item for item in horizons if item is not None]
+            working.forget(min(known) if len(known) == len(horizons) else None)
+            self._scan.forget(working.masks)
 
     def _make_pass(self) -> SharedPass:
         """A pass that is ready to stream, by the plan of the planner unless that takes too much memory."""
@@ -134,18 +148,14 @@ class SharedMatcher:
         if not run.prepare():
             # Where every lookup is one of single events, partial matches are only streamed.
             run = self._pass_of(self._planner.streamed())
-            assert run.prepare()
+            ready = run.prepare()
+            assert ready
         return run
 
     def _pass_of(self, plan: SharedPlan) -> SharedPass:
         if self._program is None or self._program.plan is not plan:
             self._program = SharedProgram(self._group, plan)
-        try:
-            return SharedPass(self._program, self._scan, self._working, self.metrics, self._block)
-        except DataError:
-            # A value that no pair of events asks for may not be computable.
-            self._program = SharedProgram(self._group, plan, computes=False)
-            return SharedPass(self._program, self._scan, self._working, self.metrics, self._block)
+        return SharedPass(self._program, self._scan, self._working, self.metrics, self._block)
 
     def _report(self, run: SharedPass, watermark: int | None) -> Iterator[tuple[str, pa.RecordBatch]]:
         completions: dict[Any, Completion] = {}

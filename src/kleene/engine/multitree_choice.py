@@ -1,15 +1,18 @@
 """Which shared plan a group of queries follows: made for the events of the first pass, and again when they have changed.
 
-Rates are counted anew in every pass; selectivities, which cost a millisecond each, are measured for the first pass and when
-rates have changed. A new plan is searched for beside the passes, and followed from the next pass on that finds it ready. A plan
-decides how much work a pass is, never what it finds.
+Rates are counted anew before every pass. Selectivities, which cost a millisecond each, are measured for the first pass and then
+now and again. Where the plan was made for other numbers, one that needs no search is made, and followed if it is
+cheaper: at once, unless passes are so short that they take less time by the old plan than it takes to make another. A search
+from there runs beside the passes, for a small share of the time. A plan decides how much work a pass is, never what it finds.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -23,8 +26,9 @@ from kleene.plan.lazy import LazyPlan
 from kleene.plan.multi.clauses import normal
 from kleene.plan.multi.cost import ConditionKey, SharedStatistics, condition_key
 from kleene.plan.multi.nodes import SharedPlan
-from kleene.plan.multi.search import MultiOptions, Progress, plan_shared
+from kleene.plan.multi.search import SEARCHES, MultiOptions, Progress, plan_shared, recosted
 from kleene.plan.pattern_groups import PatternGroup
+from kleene.plan.statistics import FINEST_SELECTIVITY
 
 Array = np.ndarray[Any, Any]
 
@@ -35,13 +39,22 @@ ROWS = 1 << 14
 """How many rows are looked at for that."""
 
 CHANGED = 2.0
-"""A rate that has changed by this factor makes a plan worth making anew."""
+"""A rate or a selectivity that has changed by this factor makes a plan worth looking at again."""
 
 FEWEST = 20
 """Rates of fewer events than this say nothing."""
 
 WORTH = 0.25
 """Most time that a search takes, as a share of what the pass at hand is expected to take with the best plan that needs none."""
+
+SHORTEST = 0.02
+"""Seconds of search that are worth beginning with."""
+
+SHARE = 0.1
+"""The part of the time that goes into making plans anew."""
+
+MEASURED_LESS = 4.0
+"""Selectivities are measured when there is this many times the time for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +136,10 @@ def _masks(group: PatternGroup, query: str, bits: dict[str, int], starts: Array,
     return masks
 
 
+class _StoppedError(Exception):
+    """Nobody waits for the plan any more."""
+
+
 class Planner:
     """Makes the plans of a group while it runs."""
 
@@ -141,14 +158,25 @@ class Planner:
         self._plan = plan
         self._searching: threading.Thread | None = None
         self._ready: SharedPlan | None = None
+        self._began = perf_counter()
+        self._spent = 0.0
+        """Seconds that went into making plans anew."""
+        self._measuring, self._planning = 0.1, 0.1
+        """Seconds that measuring selectivities and making a plan without a search took the last time."""
+        self._is_stale, self._wasted = False, 0.0
+        """Whether the plan was made for other events, and the seconds that passes by it are expected to have taken since."""
+        self._is_stopped = False
         self.plans = 0
         """How many plans were followed."""
 
     def plan_for(self, scan: LeafScan, working: WorkingSet) -> SharedPlan:
         """The plan of a pass over a working set."""
         if self._plan is None:
-            statistics = observe_shared(self._group, scan, working)
-            self._follow(self._planned(statistics, None, within_pass=True))
+            plan = self._unsearched(self._measured(scan, working))
+            if self._options.search in SEARCHES:
+                plan = self._planned(plan.statistics, self._bounded(plan))
+            self._follow(plan)
+            self._began, self._spent = perf_counter(), 0.0
         elif self._options.adaptive:
             self._adapt(scan, working)
         assert self._plan is not None
@@ -160,8 +188,7 @@ class Planner:
         self.wait()
         self._options = replace(self._options, kind="tree")
         self._ready = None
-        chains = replace(self._options, search="none")
-        self._follow(plan_shared(self._group.leaves, self._group.clauses, self._plan.statistics, chains))
+        self._follow(self._planned(self._plan.statistics, replace(self._options, search="none")))
         return self._plan
 
     def wait(self) -> None:
@@ -174,33 +201,102 @@ class Planner:
         self.plans += 1
 
     def _adapt(self, scan: LeafScan, working: WorkingSet) -> None:
-        if self._ready is not None:
-            self._follow(self._ready)
-            self._ready = None
         assert self._plan is not None
-        if (self._searching is not None and self._searching.is_alive()) or not self._has_changed(scan, working):
+        statistics = self._observed(scan, working)
+        if self._ready is not None:
+            found, self._ready = recosted(self._ready, statistics), None
+            if found.cost < recosted(self._plan, statistics).cost:
+                self._follow(found)
+        if _apart(statistics, self._plan.statistics):
+            self._plan = recosted(self._plan, statistics)
+            self._is_stale = True
+        if not self._is_stale:
             return
-        statistics, start = observe_shared(self._group, scan, working), self._plan
+        self._wasted += expected_seconds(self._plan)
+        if self._wasted < self._planning:
+            return
+        self._is_stale, self._wasted = False, 0.0
+        other = self._unsearched(statistics)
+        if other.cost < self._plan.cost:
+            self._follow(other)
+        options = self._bounded(self._plan)
+        options = replace(options, seconds=min(options.seconds, self._time()))
+        if options.search in SEARCHES and options.seconds >= SHORTEST and not self._is_searching():
+            self._search(statistics, options, self._plan)
+
+    def stop(self) -> None:
+        """Ends a search that is under way; there is no pass any more that would follow its plan."""
+        self._is_stopped = True
+        self.wait()
+
+    def _search(self, statistics: SharedStatistics, options: MultiOptions, start: SharedPlan) -> None:
+        """Searches beside the passes."""
+        self._spent += options.seconds
+        group = self._group
+
+        def watch(progress: Progress) -> None:
+            if self._is_stopped:
+                raise _StoppedError
+            if self._progress is not None:
+                self._progress(progress)
 
         def search() -> None:
-            self._ready = self._planned(statistics, start, within_pass=False)
+            with suppress(_StoppedError):
+                self._ready = plan_shared(group.leaves, group.clauses, statistics, options, watch, start)
 
         self._searching = threading.Thread(target=search, name="kleene-plan", daemon=True)
         self._searching.start()
 
-    def _has_changed(self, scan: LeafScan, working: WorkingSet) -> bool:
-        """Whether some rate is far from what the plan was made for."""
-        assert self._plan is not None
-        counts, span = observed_rates(self._group, scan, working)
-        expected = np.array(self._plan.statistics.rates) * span
-        telling = np.maximum(counts, expected) >= FEWEST
-        low, high = np.minimum(counts, expected), np.maximum(counts, expected)
-        return bool((telling & (high > CHANGED * np.maximum(low, 1.0))).any())
+    def _is_searching(self) -> bool:
+        return self._searching is not None and self._searching.is_alive()
 
-    def _planned(self, statistics: SharedStatistics, start: SharedPlan | None, *, within_pass: bool) -> SharedPlan:
-        group, options = self._group, self._options
-        if within_pass and options.search in ("annealing", "tabu"):
-            first = plan_shared(group.leaves, group.clauses, statistics, replace(options, search="none"))
-            expected = min(first.baselines.values()) * statistics.span * 1e-9
-            options = replace(options, seconds=min(options.seconds, WORTH * expected))
-        return plan_shared(group.leaves, group.clauses, statistics, options, self._progress, start)
+    def _time(self) -> float:
+        """Seconds that are left for making plans anew."""
+        return SHARE * (perf_counter() - self._began) - self._spent
+
+    def _observed(self, scan: LeafScan, working: WorkingSet) -> SharedStatistics:
+        """The rates of the events at hand; selectivities are those known before, unless there is time to measure them."""
+        assert self._plan is not None
+        if self._time() > MEASURED_LESS * self._measuring:
+            return self._measured(scan, working)
+        counts, span = observed_rates(self._group, scan, working)
+        return replace(self._plan.statistics, rates=tuple((counts / span).tolist()), span=span)
+
+    def _measured(self, scan: LeafScan, working: WorkingSet) -> SharedStatistics:
+        began = perf_counter()
+        found = observe_shared(self._group, scan, working)
+        self._measuring = perf_counter() - began
+        self._spent += self._measuring
+        return found
+
+    def _unsearched(self, statistics: SharedStatistics) -> SharedPlan:
+        """The plan that needs no search."""
+        options = replace(self._options, search="none") if self._options.search in SEARCHES else self._options
+        plan = self._planned(statistics, options)
+        self._planning = plan.seconds
+        self._spent += plan.seconds
+        return plan
+
+    def _planned(self, statistics: SharedStatistics, options: MultiOptions, start: SharedPlan | None = None) -> SharedPlan:
+        return plan_shared(self._group.leaves, self._group.clauses, statistics, options, self._progress, start)
+
+    def _bounded(self, plan: SharedPlan) -> MultiOptions:
+        """The options of a search for no more time than a pass by a plan makes worth."""
+        return replace(self._options, seconds=min(self._options.seconds, WORTH * expected_seconds(plan)))
+
+
+def expected_seconds(plan: SharedPlan) -> float:
+    """What a pass over the events that a plan was made for is expected to take."""
+    return plan.cost * plan.statistics.span * 1e-9
+
+
+def _apart(one: SharedStatistics, other: SharedStatistics) -> bool:
+    """Whether some rate, compared with the others, or some selectivity is far from what it was."""
+    counts, expected = np.array(one.rates) * one.span, np.array(other.rates)
+    expected *= counts.sum() / max(expected.sum(), 1e-300)
+    low, high = np.minimum(counts, expected), np.maximum(counts, expected)
+    if bool(((high >= FEWEST) & (high > CHANGED * np.maximum(low, 1.0))).any()):
+        return True
+    known = one.selectivities.keys() & other.selectivities.keys()
+    pairs = [sorted((one.selectivities[key], other.selectivities[key])) for key in known]
+    return any(high > CHANGED * max(low, FINEST_SELECTIVITY) for low, high in pairs)

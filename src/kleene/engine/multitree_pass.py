@@ -8,12 +8,14 @@ what patterns have in common is found once, whatever they do with it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from kleene.common.errors import DataError
 from kleene.engine.filters import ColumnSpec, fill_columns
 from kleene.engine.kernels import lazy as lazy_kernels
 from kleene.engine.kernels import multitree as kernels
@@ -39,8 +41,8 @@ BLOCK = 1 << 15
 MOST_TABLES = 8
 """Windows for which tables are made of what each event allows others to be; there may be as many windows as queries."""
 
-MOST_KEPT = 1 << 29
-"""Numbers that the relations of a pass which are looked up may have together: 2 GB."""
+MOST_KEPT = 1 << 28
+"""Numbers that the relations of a pass which are looked up may have together: 1 GB, and for a moment twice that to sort one."""
 
 NOTHING = np.empty(0, np.int64)
 
@@ -65,8 +67,7 @@ class SharedPass(WorkingPass):
         self.fresh = wanted[0]
         """Per segment the first place that matches may end with, unless they wait for windows to pass."""
         self.stream = kernels.Stream(self.groups.offsets, segments, self.clock, self.rank, self.order_matters)
-        ints, floats, valid, _ = fill_columns(program.columns, rows, self._column, self.groups.rows)
-        self.values = kernels.Values(ints, floats, valid)
+        self.values = self._filled()
         self._tables: dict[int, Array] = {}
         self._relations: dict[int, Relation] = {}
         self._hashes: dict[tuple[str, ...], EventHashes] = {}
@@ -105,10 +106,23 @@ class SharedPass(WorkingPass):
             self._hashes[columns] = EventHashes(self.events, self.rank, columns, tied=self.order_matters)
         return self._hashes[columns]
 
+    def _filled(self) -> kernels.Values:
+        """The columns that joins compare."""
+        try:
+            ints, floats, valid, _ = fill_columns(self.program.columns, len(self.working), self._column, self.groups.rows)
+        except (DataError, pa.ArrowInvalid):
+            # A value that no pair of events asks for may not be computable, or not fit the unit of another.
+            if not self.program.computes:
+                raise
+            self.program = self.program.plainer
+            return self._filled()
+        return kernels.Values(ints, floats, valid)
+
     def _column(self, spec: ColumnSpec) -> pa.Array:
         """The values of a column by row."""
         if isinstance(spec.expression, Attribute):
-            return widen(self.working.column(spec.expression.name))
+            with suppress(DataError):  # of events that are not compared
+                return widen(self.working.column(spec.expression.name))
         group, leaves = self.program.group, sorted(self.program.leaves_of[spec])
         rows = np.unique(np.concatenate([self.rows_of(leaf) for leaf in leaves]))
         expression = renamed(spec.expression, {"": group.tests[leaves[0]].event.variable})
@@ -174,6 +188,7 @@ class SharedPass(WorkingPass):
             np.concatenate([block.first for block in blocks]),
             np.concatenate([block.last for block in blocks]),
         )
+        blocks.clear()
         return _taken(whole, np.argsort(whole.last, kind="stable"))
 
     def _joined(self, joint: Joint, streamed: Relation, fresh: Array) -> Iterator[Relation]:

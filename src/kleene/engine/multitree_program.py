@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from kleene.common.schema import Kind
 from kleene.engine.filters import ColumnSpec, Program
-from kleene.engine.kernels.multitree import ABOVE, BELOW, EQUAL, Rules
+from kleene.engine.kernels.multitree import Rules
+from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL
+from kleene.engine.scan import ACCEPTED
 from kleene.engine.vectorized import lacking_types
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
@@ -26,11 +29,13 @@ from kleene.plan.pattern_groups import PatternGroup
 
 Array = np.ndarray[Any, Any]
 
-ACCEPTED = {"=": EQUAL, "!=": BELOW | ABOVE, "<": BELOW, "<=": BELOW | EQUAL, ">": ABOVE, ">=": ABOVE | EQUAL}
 MIRRORED = {BELOW: ABOVE, EQUAL: EQUAL, ABOVE: BELOW}
 
 INTEGERS = (Kind.INTEGER, Kind.BOOLEAN, Kind.STRING, Kind.TIMESTAMP, Kind.DURATION)
 """Kinds that a column of integers can hold: strings as ranks."""
+
+
+TEMPORAL = (Kind.TIMESTAMP, Kind.DURATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class SharedProgram:
     """A shared plan, ready to run."""
 
     def __init__(self, group: PatternGroup, plan: SharedPlan, *, computes: bool = True) -> None:
-        """Unless it `computes`, the kernel compares attributes only, and values that are computed are left to blocks."""
+        """Unless it `computes`, the kernel compares numbers and texts as they are, and all else is left to blocks."""
         self.group = group
         self.computes = computes
         self.plan = plan
@@ -90,6 +95,11 @@ class SharedProgram:
         self.roots: dict[int, list[Root]] = {}
         for root in plan.roots:
             self.roots.setdefault(root.node, []).append(root)
+
+    @cached_property
+    def plainer(self) -> SharedProgram:
+        """The same plan where nothing is computed."""
+        return SharedProgram(self.group, self.plan, computes=False)
 
     def streams(self) -> Iterator[int]:
         """The nodes that streaming begins with: leaves, and relations that are kept."""
@@ -161,8 +171,6 @@ class SharedProgram:
             read = p.variables(side)
             if len(read) != 1 or any(isinstance(item, p.Call) for item in p.walk(side)):
                 return None
-            if not self.computes and not isinstance(side, p.Attribute):
-                return None
             slot = condition.components[int(next(iter(read))[1:])]
             leaf = node.leaves[slot]
             own = renamed(side, {next(iter(read)): self.group.tests[leaf].event.variable})
@@ -170,6 +178,9 @@ class SharedProgram:
                 return None
             sides.append((slot, leaf, own, kind_of(own, self.group.bound.schema)))
         kinds = [kind for *_, kind in sides]
+        plain = all(isinstance(side, p.Attribute) for side in (form.left, form.right)) and kinds[0] not in TEMPORAL
+        if not plain and not self.computes:
+            return None
         floating = Kind.FLOAT in kinds and all(kind.is_number for kind in kinds)
         if not floating and (kinds[0] is not kinds[1] or kinds[0] not in INTEGERS):
             return None

@@ -28,14 +28,21 @@ if TYPE_CHECKING:
     from kleene.runtime.arrow import Run
 
 
+MOST_NAMED = 3
+"""Queries that an error names."""
+
+
 @contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Lets errors say which query of the workload they are about."""
+def naming(*names: str) -> Iterator[None]:
+    """Lets errors say which query of the workload they are about, or among which it is."""
+    shown = ", ".join(f"'{name}'" for name in names[:MOST_NAMED])
+    who = f"query {shown}" if len(names) == 1 else f"queries {shown}"
+    who += f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     try:
         yield
     except KleeneError as error:
         problems = [
-            item if f"'{name}'" in item.message else replace(item, message=f"query '{name}': {item.message}")
+            item if any(f"'{name}'" in item.message for name in names) else replace(item, message=f"{who}: {item.message}")
             for item in error.problems
         ]
         raise type(error)(problems, error.text).with_traceback(error.__traceback__) from error.__cause__
@@ -90,11 +97,11 @@ def run_together(
     if multi is None:
         return
     for group in grouped({name: plan for name, plan in plans.items() if isinstance(plan, LazyPlan)}):
-        with naming(next(iter(group.plans))):
+        with naming(*group.plans):
             if is_spark_frame(events):
                 from kleene.runtime import spark_workloads
 
-                yield from spark_workloads.run_group(group, events, multi, bad_rows=options.bad_rows).runs.items()
+                yield from spark_workloads.run_group(group, events, multi, bad_rows=options.bad_rows).items()
             else:
                 from kleene.runtime import workloads
 
@@ -127,7 +134,7 @@ def _run_counters(plans: Mapping[str, CounterPlan], events: pa.Table, options: O
 
 @dataclass(frozen=True, slots=True)
 class SharedExplanation:
-    """How the queries of a workload would be answered: shared plans, and the queries that are answered by themselves."""
+    """How the queries of a workload would be answered: shared plans, and the queries that are in none."""
 
     plans: tuple[SharedPlan, ...]
     keys: tuple[tuple[str, ...], ...]
@@ -144,7 +151,7 @@ class SharedExplanation:
                 f"shared plan of {len({root.clause.query for root in plan.roots})} queries, {divided}\n{explain_shared(plan)}"
             )
         if self.alone:
-            parts.append(f"by themselves: {', '.join(self.alone)}")
+            parts.append(f"not in a shared plan: {', '.join(self.alone)}")
         return "\n\n".join(part.rstrip("\n") for part in parts)
 
     def svg(self) -> str:

@@ -60,6 +60,8 @@ class Workload:
     """
 
     queries: Mapping[str, Query]
+    functions: tuple[Function, ...] = ()
+    """Those that all queries may call."""
 
     def __post_init__(self) -> None:
         _ = self.order  # raises on a cycle
@@ -191,12 +193,13 @@ class Workload:
         >>> list(pairs.with_query("bc", "PATTERN SEQ(B b, C c)").queries)
         ['ab', 'bc']
         """
-        return Workload({**self.queries, **workload({name: source}).queries})
+        return replace(self, queries={**self.queries, **workload({name: source}, functions=self.functions).queries})
 
     def without(self, name: str) -> Workload:
         """The workload without a query. The others' results stay theirs."""
         _ = self[name]  # raises if there is none
-        return workload({other: item for other, item in self.queries.items() if other != name})
+        others = {other: item for other, item in self.queries.items() if other != name}
+        return workload(others, functions=self.functions)
 
     def _naming(self, name: str) -> AbstractContextManager[None]:
         return naming(name) if len(self.queries) > 1 else nullcontext()
@@ -268,7 +271,7 @@ def workload(
             raise BindingError(Problem(f"two queries of the workload are named '{name}'", hint=hint))
         with naming(name) if len(given) > 1 else nullcontext():
             found[name] = _query(source, name, shared)
-    return Workload(found)
+    return Workload(found, tuple(shared))
 
 
 def _query(source: Any, name: str, shared: Sequence[Function]) -> Query:

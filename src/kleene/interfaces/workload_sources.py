@@ -71,13 +71,16 @@ def query_files(path: Path) -> list[Path]:
       hint: queries are in a folder of .sase files, or in one .sase file
     """
     expected = f"queries are in a folder of {SUFFIX} files, or in one {SUFFIX} file"
+    try:
+        path.stat()
+    except OSError as error:
+        reason = "no such file or folder" if isinstance(error, FileNotFoundError) else error.strerror
+        raise DataError(Problem(f"cannot read '{path}': {reason}", hint=expected)) from error
     if path.is_dir():
         found = sorted(file for file in path.iterdir() if _is_query_file(file) and not file.name.startswith((".", "_")))
         if not found:
             raise DataError(Problem(f"cannot read '{path}': the folder has no {SUFFIX} files", hint=_hint_below(path)))
         return found
-    if not path.exists():
-        raise DataError(Problem(f"cannot read '{path}': no such file or folder", hint=expected))
     if not _is_query_file(path):
         hint = f"{expected}; a table of queries is read first, as with pyarrow.csv.read_csv"
         raise DataError(Problem(f"cannot read '{path}': its name does not end in {SUFFIX}", hint=hint))
@@ -108,7 +111,7 @@ def _is_query_file(path: Path) -> bool:
 
 def _hint_below(path: Path) -> str | None:
     """Where the files may be that a folder does not have itself."""
-    below = sorted({file.parent for file in path.rglob(f"*{SUFFIX}")})
+    below = sorted({file.parent for file in path.glob(f"*/*{SUFFIX}")})
     return f"subfolders are not read: name one, as '{below[0]}'" if below else None
 
 

@@ -45,7 +45,9 @@ class PatternGroup:
     """The number of each test."""
     columns: tuple[str, ...]
     waiting: frozenset[str]
-    """The queries whose matches are not complete when their last event comes: Kleene components and negated ends."""
+    """The queries whose matches may end with an event that no single component binds, or wait for their window to pass."""
+    lasting: frozenset[str]
+    """The queries whose matches have more than one event."""
 
     @property
     def scanned(self) -> tuple[tuple[Event, tuple[Expression, ...]], ...]:
@@ -109,6 +111,7 @@ def _common(plan: LazyPlan) -> Any:
         plan.keys,
         key_attributes(plan.bound),
         plan.all_rows,
+        plan.bound.window is None and not plan.all_rows and not _is_of_single_events(plan),  # keeps every event
         plan.ties,
         tuple(test for test in plan.bound.equivalences) if plan.all_rows else (),
         (schema.time, schema.type, schema.order_by, tuple(schema.columns.items())),
@@ -131,12 +134,18 @@ def _group(plans: Mapping[str, LazyPlan]) -> PatternGroup:
     read = {name for plan in plans.values() for name in plan.columns}
     columns = tuple(name for name in first.schema.columns if name in read)
     waiting = frozenset(name for name, plan in plans.items() if any(_waits(branch) for branch in plan.branches))
-    return PatternGroup(plans, bound, leaves, clauses, tests, numbers, columns, waiting)
+    lasting = frozenset(name for name, plan in plans.items() if not _is_of_single_events(plan))
+    return PatternGroup(plans, bound, leaves, clauses, tests, numbers, columns, waiting, lasting)
+
+
+def _is_of_single_events(plan: LazyPlan) -> bool:
+    return all(len(branch.components) == 1 and not branch.components[0].is_kleene for branch in plan.branches)
 
 
 def _waits(branch: LazyBranch) -> bool:
-    kleene = any(event.is_kleene for event in branch.components)
-    return kleene or (branch.negation is not None and any(not item.before for item in branch.negation.components))
+    kleene = [index for index, event in enumerate(branch.components) if event.is_kleene]
+    last = any(not any((index, single) in branch.precedes for single in branch.singles) for index in kleene)
+    return last or (branch.negation is not None and any(not item.before for item in branch.negation.components))
 
 
 def _renamed(event: Event, predicates: tuple[Expression, ...], name: str) -> Test:

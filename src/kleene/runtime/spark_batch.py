@@ -74,6 +74,13 @@ class SparkRun:
     matches: DataFrame
     bad_rows: DataFrame
     """The input rows with a NULL time, key or type, or an undeclared type, with a `reason` column."""
+    kept: DataFrame | None = None
+    """What is kept for the queries of a workload that are answered together."""
+
+    def unpersist(self) -> None:
+        """Lets go of what is kept; it is computed anew when it is asked for again."""
+        if self.kept is not None:
+            self.kept.unpersist()
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:

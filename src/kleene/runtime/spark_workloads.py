@@ -8,7 +8,7 @@ query reads its own rows of it. So the data is read, shuffled and matched once, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from kleene.engine.multitree import SharedMatcher
-from kleene.engine.multitree_choice import Planner
+from kleene.engine.multitree_choice import WORTH, Planner, expected_seconds
 from kleene.plan.multi.cost import SharedStatistics
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import MultiOptions, Progress, plan_shared
@@ -41,14 +41,8 @@ LABELLED = StructType([StructField("query", StringType()), StructField("matches"
 """A row for each batch of matches: the query, and the batch as an Arrow stream."""
 
 
-@dataclass(frozen=True, slots=True)
-class SparkGroup:
-    """A group in execution on Spark."""
-
-    runs: dict[str, SparkRun]
-    plan: SharedPlan
-    labelled: DataFrame
-    """Kept until it is let go of with `unpersist`."""
+LEAST_SECONDS = 1.0
+"""So long may a plan be searched for beside a job on Spark, however few events it was sampled on."""
 
 
 def run_group(
@@ -58,18 +52,29 @@ def run_group(
     *,
     bad_rows: str,
     progress: Callable[[Progress], None] | None = None,
-) -> SparkGroup:
+) -> dict[str, SparkRun]:
     """The lazy matches of all queries of a group over a DataFrame."""
     events = relevant_events(group, frame)
-    plan = plan_shared(group.leaves, group.clauses, sampled_statistics(group, frame), options, progress)
+    plan = sampled_plan(group, sampled_statistics(group, frame), options, progress)
     policy = "drop" if bad_rows == "quarantine" else bad_rows
     spread = distributed(group, events, arrival=group.all_rows and group.first.ties == "arrival")
     with worker_interpreter(spread):
         labelled = spread.mapInArrow(_match_partition(group, plan, options, policy), LABELLED).persist()
         schemas = SharedMatcher(group, Planner(group, options), arrow_schema(frame)).output_schemas
         matches = {name: _of_query(labelled, name, schema) for name, schema in schemas.items()}
-    runs = {name: SparkRun(found, bad_events(group.plans[name], frame)) for name, found in matches.items()}
-    return SparkGroup(runs, plan, labelled)
+    return {name: SparkRun(found, bad_events(group.plans[name], frame), labelled) for name, found in matches.items()}
+
+
+def sampled_plan(
+    group: PatternGroup,
+    statistics: SharedStatistics,
+    options: MultiOptions,
+    progress: Callable[[Progress], None] | None = None,
+) -> SharedPlan:
+    """The plan for a sample of the events, searched for a part of the time that the sample is expected to take, or a second."""
+    first = plan_shared(group.leaves, group.clauses, statistics, replace(options, search="none"))
+    seconds = min(options.seconds, max(LEAST_SECONDS, WORTH * expected_seconds(first)))
+    return plan_shared(group.leaves, group.clauses, statistics, replace(options, seconds=seconds), progress)
 
 
 def sampled_statistics(group: PatternGroup, frame: DataFrame) -> SharedStatistics:
@@ -106,7 +111,3 @@ def _of_query(labelled: DataFrame, name: str, schema: pa.Schema) -> DataFrame:
                 yield from pa.ipc.open_stream(item.as_buffer())
 
     return labelled.where(labelled["query"] == name).mapInArrow(read, from_arrow_schema(schema))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

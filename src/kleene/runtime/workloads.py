@@ -35,7 +35,7 @@ def run_group(
         found[name].append(rows)
     for name, batches in found.items():
         matches = pa.Table.from_batches(batches, matcher.output_schemas[name])
-        yield name, finished(matcher.bad_rows_of(name), matcher.metrics_of(name), matches, events.schema)
+        yield name, finished(matcher.bad_rows[name], matcher.metrics_of(name), matches, events.schema)
 
 
 SAMPLED = 1 << 18

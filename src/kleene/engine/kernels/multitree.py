@@ -16,6 +16,7 @@ import numpy as np
 
 from kleene.engine.kernels import inlined, kernel
 from kleene.engine.kernels.lazy import _after, _before, _end_of_window, _first_in_window
+from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL
 
 Array = np.ndarray[Any, Any]
 
@@ -23,9 +24,6 @@ DONE, OUTPUT_FULL = 0, 1
 
 STREAMED, CANDIDATE, COUNT, EVALUATIONS = range(4)
 """Entries of the `state` of a join: where to go on, how many partial matches were written, how many candidates looked at."""
-
-BELOW, EQUAL, ABOVE = 1, 2, 4
-"""Outcomes of a comparison; of floats that do not compare none."""
 
 STREAMED_SLOT, STREAMED_COLUMN, PROBED_SLOT, PROBED_COLUMN, ACCEPTED, FLOATING = range(6)
 """Columns of `Rules.comparisons`."""

@@ -10,10 +10,8 @@ from kleene.pattern.text import expression_text, type_text
 from kleene.plan.estimates import number_text, table, time_text
 from kleene.plan.multi.clauses import Condition, Leaf, renamed
 from kleene.plan.multi.cost import SharedStatistics
-from kleene.plan.multi.nodes import Root, SharedPlan, Tree
+from kleene.plan.multi.nodes import UNSHARED, Root, SharedPlan, Tree
 
-UNSHARED = ("written", "reordering")
-"""Plans whose clauses have nothing in common."""
 MOST_NAMED = 6
 """Queries that are named where many share a node."""
 

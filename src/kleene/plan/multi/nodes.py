@@ -25,6 +25,9 @@ Slots = tuple[int, ...]
 Cross = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, Slots], ...]]
 """What is decided between two children: pairs of slots in order, and (number of the form, slots) of conditions."""
 
+UNSHARED = ("written", "reordering")
+"""Plans whose clauses have only leaves in common."""
+
 MOST_ARRANGEMENTS = 12
 """Ways that are remembered in which the slots of a node can change places."""
 

@@ -25,7 +25,7 @@ from kleene.plan.multi.cost import SharedStatistics
 from kleene.plan.multi.graph import PatternGraph
 from kleene.plan.multi.local import LocalPlanner, Part, left_deep, moved, written_order
 from kleene.plan.multi.moves import LESS, Neighbourhood, Solution, improved
-from kleene.plan.multi.nodes import Nodes, Placed, SharedPlan, Tree, nodes_and_roots
+from kleene.plan.multi.nodes import UNSHARED, Nodes, Placed, SharedPlan, Tree, nodes_and_roots
 
 ALPHA = 0.99
 """By this factor annealing becomes more careful, step by step."""
@@ -49,9 +49,12 @@ ORDERS = 0.25
 EVERY = 0.1
 """Seconds between two reports of progress."""
 
+SEARCHES = ("annealing", "tabu")
+"""Plans that are searched for; the others follow from the statistics at once."""
+
 CHOICES: dict[str, tuple[Any, ...]] = {
     "kind": ("multitree", "tree"),
-    "search": ("annealing", "tabu", "none", "sharing", "reordering", "written"),
+    "search": (*SEARCHES, "none", "sharing", "reordering", "written"),
     "neighbourhood": ("edge", "vertex"),
     "adaptive": (True, False),
 }
@@ -139,7 +142,7 @@ def plan_shared(
     Orders are few beside trees: a search for trees begins with one for orders, unless there is something to start with.
     """
     first: SharedPlan | None = None
-    if start is None and options.kind == "multitree" and options.search in ("annealing", "tabu"):
+    if start is None and options.kind == "multitree" and options.search in SEARCHES:
         steps = None if options.steps is None else math.ceil(ORDERS * options.steps)
         orders = replace(options, kind="tree", seconds=ORDERS * options.seconds, steps=steps)
         first = start = plan_shared(leaves, clauses, statistics, orders, progress)
@@ -152,6 +155,15 @@ def plan_shared(
         trees["search"], is_shared["search"] = planning.searched(trees, progress, start), True
     plan = planning.plan(trees, is_shared)
     return plan if first is None else replace(plan, steps=plan.steps + first.steps, seconds=plan.seconds + first.seconds)
+
+
+def recosted(plan: SharedPlan, statistics: SharedStatistics) -> SharedPlan:
+    """A plan as it is, with what it costs by other statistics."""
+    clauses = [root.clause for root in plan.roots]
+    trees = [plan.tree(root) for root in plan.roots]
+    is_shared = plan.search not in UNSHARED
+    nodes, roots, cost = nodes_and_roots(plan.leaves, clauses, statistics, trees, shared=is_shared)
+    return replace(plan, nodes=nodes, roots=roots, cost=cost, statistics=statistics)
 
 
 def _after(first: SharedPlan, progress: Callable[[Progress], None]) -> Callable[[Progress], None]:
