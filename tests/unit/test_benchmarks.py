@@ -21,6 +21,7 @@ from benchmarks.lazy import throughput
 from benchmarks.lazy.choices import HOPELESS, loss, race
 from benchmarks.lazy.contenders import AUTO, evaluations
 from benchmarks.lazy.report import PRESENTATION as LAZY
+from benchmarks.multi.report import PRESENTATION as MULTI
 from benchmarks.lazy.streams import F_C, SCALES, correlated_events, stock_query, stocks
 from benchmarks.lazy.workloads import AFFORDABLE, WORK_PER_EVENT, workload
 from benchmarks.report import Presentation, write_report
@@ -37,7 +38,7 @@ from kleene.common.schema import schema_of_arrow
 from kleene.pattern.bind import bind
 from kleene.testing import oracle
 
-PRESENTATIONS = {"sase": SASE, "saseplus": SASEPLUS, "lazy": LAZY, "aseq": ASEQ}
+PRESENTATIONS = {"sase": SASE, "saseplus": SASEPLUS, "lazy": LAZY, "aseq": ASEQ, "multi": MULTI}
 
 Results = dict[str, dict[str, Experiment]]
 

@@ -78,6 +78,14 @@ class LeafScan:
             self._sets = np.cumsum([0, *lengths]), tests
         return self._sets
 
+    def counts(self, codes: Array) -> Array:
+        """How many of the rows with these sets pass each test."""
+        starts, tests = self.sets()
+        sizes = np.bincount(codes, minlength=starts.size - 1)
+        counts = np.zeros(len(self._group.tests), np.int64)
+        np.add.at(counts, tests, np.repeat(sizes, np.diff(starts)))
+        return counts
+
     def forget(self, codes: Array) -> None:
         """Numbers sets anew, in place, if hardly any of those that were met are among the codes."""
         used = np.unique(codes)

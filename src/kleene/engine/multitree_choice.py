@@ -77,11 +77,7 @@ class _Seen:
 
 def observed_rates(group: PatternGroup, scan: LeafScan, working: WorkingSet) -> tuple[Array, float]:
     """How many events pass each leaf's test, and how much of the clock a working set stands for."""
-    starts, tests = scan.sets()
-    sizes = np.bincount(working.masks, minlength=starts.size - 1)
-    counts = np.zeros(len(group.tests), np.int64)
-    np.add.at(counts, tests, np.repeat(sizes, np.diff(starts)))
-    rows = len(working)
+    counts, rows = scan.counts(working.masks), len(working)
     span = float(rows)
     if group.first.bound.count_window is None and rows > 1 and working.ts[-1] > working.ts[0]:
         span = float(working.ts[-1] - working.ts[0]) * rows / (rows - 1)

@@ -74,14 +74,11 @@ class SharedPass(WorkingPass):
 
     def _leaf_relations(self, scan: LeafScan) -> list[Relation]:
         """The events of each test, by place."""
-        starts, tests = scan.sets()
-        sizes = np.bincount(self.groups.masks, minlength=starts.size - 1)
-        counts = np.zeros(len(self.program.group.tests), np.int64)
-        np.add.at(counts, tests, np.repeat(sizes, np.diff(starts)))
+        counts = scan.counts(self.groups.masks)
         ends = np.cumsum(counts) - counts
         begins = ends.copy()
         places = np.empty(int(counts.sum()), np.int32)
-        kernels.list_leaves(self.groups.masks, starts, tests, ends, places)
+        kernels.list_leaves(self.groups.masks, *scan.sets(), ends, places)
         own = [places[begin:end] for begin, end in zip(begins, ends, strict=True)]
         return [Relation(item.size, item.reshape(1, -1), item, item) for item in own]
 
