@@ -21,9 +21,9 @@ from benchmarks.lazy import throughput
 from benchmarks.lazy.choices import HOPELESS, loss, race
 from benchmarks.lazy.contenders import AUTO, evaluations
 from benchmarks.lazy.report import PRESENTATION as LAZY
-from benchmarks.multi.report import PRESENTATION as MULTI
 from benchmarks.lazy.streams import F_C, SCALES, correlated_events, stock_query, stocks
 from benchmarks.lazy.workloads import AFFORDABLE, WORK_PER_EVENT, workload
+from benchmarks.multi.report import PRESENTATION as MULTI
 from benchmarks.report import Presentation, write_report
 from benchmarks.sase.report import PRESENTATION as SASE
 from benchmarks.sase.streams import selectivity
