@@ -100,7 +100,7 @@ CUTS = (
 )
 
 
-@pytest.mark.parametrize("seed", mostly_long(SEEDS, 10))
+@pytest.mark.parametrize("seed", mostly_long(SEEDS, 6))
 def test_every_shared_plan_agrees_with_the_oracle(seed: int) -> None:
     seen = assert_agreement(workload_pairs, seed, WORKLOADS)
     assert seen["refused"] <= 0.08 * seen["queries"], seen
@@ -173,7 +173,7 @@ def test_a_tie_is_refused_with_the_name_of_a_query_that_needs_an_order() -> None
     """Random workloads meet this seldom."""
     events = pa.table({"ts": [1, 2, 2, 3], "type": ["A", "A", "B", "B"]})
     queries = {name: f"PATTERN SEQ(A a, B b) WITHIN {size} EVENTS" for name, size in (("short", 3), ("long", 5))}
-    with pytest.raises(DataError, match=r"query '(short|long)': .*tie at timestamp"):
+    with pytest.raises(DataError, match=r"queries 'short', 'long': .*tie at timestamp"):
         kleene.workload(queries).match(events, time="ts", type="type")
 
 

@@ -309,7 +309,7 @@ def test_an_exception_inside_a_function_names_it_and_is_the_cause() -> None:
     with pytest.raises(DataError, match="the function 'Broken' failed: KeyError: 'price'") as caught:
         query.match(EVENTS, **ROLES)
     assert isinstance(caught.value.__cause__, KeyError)
-    with pytest.raises(DataError, match="query 'one': the function 'Broken' failed") as caught:
+    with pytest.raises(DataError, match="queries 'one', 'two': the function 'Broken' failed") as caught:
         kleene.workload({"one": query, "two": "PATTERN B b"}).match(EVENTS, **ROLES)
     assert isinstance(caught.value.__cause__, KeyError)
 

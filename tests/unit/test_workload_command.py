@@ -294,7 +294,7 @@ def test_explain_shows_the_shared_plan(search: str, tmp_path: Path, capsys: pyte
     assert captured.err == ""
     assert all(f"\n{name} " in captured.out for name in ("written", "sharing", "reordering", "none", "this plan"))
     assert "abc, abd" in captured.out
-    assert "by themselves: next" in captured.out
+    assert "not in a shared plan: next" in captured.out
     assert picture.read_text(encoding="utf-8").startswith("<svg")
 
 
