@@ -87,9 +87,10 @@ def forwards(action: Any, trie: Trie, back: Array) -> None:
     piece = _0
     if trie.actions[action, ADDS]:
         parent = trie.actions[action, PARENT]
-        while piece < trie.width:
-            add_four(back, column + piece, parent + piece)
+        add_four(back, column, parent)  # most columns have no more
+        while piece + _4 < trie.width:
             piece += _4
+            add_four(back, column + piece, parent + piece)
     else:
         while piece < trie.width:
             back[column + piece] = 0
@@ -104,9 +105,10 @@ def backwards(action: Any, trie: Trie, turned: Array) -> None:
     piece = _0
     if trie.actions[action, ADDS]:
         row = trie.actions[action, ROW]
-        while piece < trie.nodes:
-            add_masked(turned, row + piece, below + piece, trie.subtrees, mask + piece)
+        add_masked(turned, row, below, trie.subtrees, mask)
+        while piece + _4 < trie.nodes:
             piece += _4
+            add_masked(turned, row + piece, below + piece, trie.subtrees, mask + piece)
     else:
         while piece < trie.nodes:
             turned[below + piece] &= ~trie.subtrees[mask + piece]
