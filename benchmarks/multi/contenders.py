@@ -27,9 +27,9 @@ from kleene.interfaces.api import options_of
 from kleene.pattern.predicates import Attribute, Comparison, Expression
 from kleene.plan.lazy import LazyPlan
 from kleene.plan.multi.cost import SharedStatistics, condition_key
+from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import MultiOptions, plan_shared
-from kleene.plan.pattern_groups import PatternGroup, grouped
 from kleene.runtime.arrow import match_batches
 
 WRITTEN = "written"

@@ -32,7 +32,7 @@ from support import aggregate_pairs
 from support.aggregate_pairs import describe
 from support.long_tests import mostly_long
 from support.nfa_pairs import call_options
-from support.pair_runs import assert_agreement, assert_noticed, assert_shares
+from support.pair_runs import CUTS, assert_agreement, assert_noticed, assert_shares
 from support.spark import frame_of
 
 SEEDS = range(400, 420)
@@ -96,18 +96,6 @@ PLAN_SHARES = {
     **dict.fromkeys(("ties=error refused", "ties=error answered", "ties=arrival answered"), 0.001),
 }
 """The same for how pairs are run."""
-
-CUTS = (
-    "batch_rows=0",
-    "batch_rows=1",
-    "batch_rows=3",
-    "run_rows=0",
-    "run_rows=3",
-    "block=1",
-    "block=3",
-    "dictionaries",
-    "shuffled",
-)
 
 WORKLOAD_SHARES = {
     **{f"sharing={value}": 1.0 for value in aggregate_pairs.SHARING},

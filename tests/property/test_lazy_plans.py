@@ -26,7 +26,7 @@ from kleene.testing.case_routes import canonical
 from kleene.testing.strategies import Example, any_match_examples, any_match_shrinking_examples, any_match_streams
 from support import lazy_pairs, nfa_pairs, sase_pairs
 from support.long_tests import mostly_long
-from support.pair_runs import assert_agreement, assert_noticed, assert_shares
+from support.pair_runs import CUTS, assert_agreement, assert_noticed, assert_shares
 from support.spark import frame_of
 
 SEEDS = range(300, 320)
@@ -95,18 +95,6 @@ PLAN_SHARES = {
     "ties=error refused": 0.001,
 }
 """The same for what plans have to decide, and how pairs are run."""
-
-CUTS = (
-    "batch_rows=0",
-    "batch_rows=1",
-    "batch_rows=3",
-    "run_rows=0",
-    "run_rows=3",
-    "block=1",
-    "block=3",
-    "dictionaries",
-    "shuffled",
-)
 
 
 @pytest.mark.parametrize("seed", mostly_long(SEEDS, 10))

@@ -21,7 +21,7 @@ from kleene.language.printer import to_text
 from kleene.testing.random_workloads import MatchWorkload, match_workload_streams, match_workloads
 from support import workload_pairs
 from support.long_tests import mostly_long
-from support.pair_runs import assert_agreement, assert_noticed, assert_shares
+from support.pair_runs import CUTS, assert_agreement, assert_noticed, assert_shares
 from support.spark import frame_of
 
 SEEDS = range(500, 520)
@@ -86,18 +86,6 @@ PLAN_SHARES = {
     "ties=error answered": 0.01,
 }
 """The same for how they are run."""
-
-CUTS = (
-    "batch_rows=0",
-    "batch_rows=1",
-    "batch_rows=3",
-    "run_rows=0",
-    "run_rows=3",
-    "block=1",
-    "block=3",
-    "dictionaries",
-    "shuffled",
-)
 
 
 @pytest.mark.parametrize("seed", mostly_long(SEEDS, 6))

@@ -11,7 +11,7 @@ import pytest
 
 import kleene
 from kleene.interfaces.shared_runs import multi_options_of
-from kleene.plan.pattern_groups import grouped
+from kleene.plan.multi.groups import grouped
 from kleene.runtime.spark_workloads import run_group, sampled_plan, sampled_statistics
 from support.spark import frame_of
 from support.spark_queries import in_order

@@ -27,6 +27,19 @@ from typing import Any
 
 Sabotage = Mapping[str, Callable[[], None]]
 
+CUTS = (
+    "batch_rows=0",
+    "batch_rows=1",
+    "batch_rows=3",
+    "run_rows=0",
+    "run_rows=3",
+    "block=1",
+    "block=3",
+    "dictionaries",
+    "shuffled",
+)
+"""What suites count of how streams are cut, encoded and delivered."""
+
 
 @dataclass(slots=True)
 class Report:

@@ -29,7 +29,7 @@ if __name__ == "__main__":
 
 import kleene
 from kleene.common.errors import DataError, PlanningError
-from kleene.engine import completion, multitree_choice, multitree_pass
+from kleene.engine import multitree_choice, multitree_completion, multitree_pass
 from kleene.engine.kernels import multitree as kernels
 from kleene.engine.leaf_scan import LeafScan
 from kleene.engine.multitree import SharedMatcher
@@ -46,9 +46,9 @@ from kleene.pattern.predicates import Arithmetic, Attribute, Comparison, Equival
 from kleene.plan.lazy import LazyPlan
 from kleene.plan.multi import clauses, nodes
 from kleene.plan.multi.cost import SharedStatistics, condition_key
+from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import CHOICES, MultiOptions, plan_shared
-from kleene.plan.pattern_groups import PatternGroup, grouped
 from kleene.runtime.arrow import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
@@ -79,7 +79,7 @@ class SharedSetting(Setting):
     """Who makes plans: see PLANNERS."""
     tables: bool = True
     """Whether scopes are looked up in tables."""
-    room: int = completion.ROOM
+    room: int = multitree_completion.ROOM
     """How many lists of elements, and candidates for them, are made at a time."""
 
     @contextmanager
@@ -88,7 +88,7 @@ class SharedSetting(Setting):
         most = multitree_pass.MOST_TABLES if self.tables else 0
         with (
             patch.object(multitree_pass, "MOST_TABLES", most),
-            patch.multiple(completion, ROOM=self.room, PAIRS=self.room),
+            patch.multiple(multitree_completion, ROOM=self.room, PAIRS=self.room),
             patch.multiple(multitree_choice, CHANGED=1.0, FEWEST=1, SHORTEST=0.0, SHARE=1e6, expected_seconds=lambda _: 1e6),
         ):
             yield
@@ -114,7 +114,7 @@ def random_setting(rng: Random, plan: MultiOptions | None) -> SharedSetting:
         plan=plan,
         planner="api" if plan is None else rng.choice(PLANNERS),
         tables=chance(rng, 0.5),
-        room=rng.choice((2, 5, completion.ROOM)),
+        room=rng.choice((2, 5, multitree_completion.ROOM)),
     )
 
 
@@ -495,7 +495,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "exchanged-queries": _exchanged,
     # Queries with different windows share a node that has the smaller one; the wider window is every query's.
     "narrow-nodes": broken(nodes, "_larger", "max(one, other)", "min(one, other)"),
-    "one-window": rewritten(completion.Completion, "_in_window", "if not self._narrower:", "if True:"),
+    "one-window": rewritten(multitree_completion.Completion, "_in_window", "if not self._narrower:", "if True:"),
     # Components with different predicates are one leaf; a condition holds whichever of its events is which.
     "one-leaf": broken(clauses, "leaf_of", PREDICATES, "frozenset()"),
     "either-way": broken(clauses, "is_symmetric", SWAPPED, "True"),
@@ -509,9 +509,11 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "known-nulls": broken(kernels, "compared", "valid[left_column, left] and", "valid[left_column, left] or"),
     "lost-remainder": broken(kernels, "join", "state[CANDIDATE] = j\n", "state[CANDIDATE] = j + 1\n"),
     # A match that ended before the batch is reported again.
-    "stale-matches": rewritten(completion.Completion, "_fresh", "matches.last >= since", "matches.last >= since - 1"),
-    "no-negation": rewritten(completion.Completion, "negated", "in self._indexes:", "in ():"),
-    "shared-elements": rewritten(completion.Completion, "_overlapping", "set(item.types) & set(event.types)", "False"),
+    "stale-matches": rewritten(multitree_completion.Completion, "_fresh", "matches.last >= since", "matches.last >= since - 1"),
+    "no-negation": rewritten(multitree_completion.Completion, "negated", "in self._indexes:", "in ():"),
+    "shared-elements": rewritten(
+        multitree_completion.Completion, "_overlapping", "set(item.types) & set(event.types)", "False"
+    ),
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
 }
 

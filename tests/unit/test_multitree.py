@@ -15,8 +15,8 @@ from kleene.common.errors import DataError
 from kleene.engine import leaf_scan, multitree_choice, multitree_pass
 from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import Planner
+from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.search import MultiOptions
-from kleene.plan.pattern_groups import PatternGroup, grouped
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kleene.engine.counters import CounterMatcher
 from kleene.engine.lazy import LazyMatcher
-from kleene.engine.live import MatchedAggregateMatcher
+from kleene.engine.live import live_matcher
 from kleene.engine.matcher import Matcher
 from kleene.engine.nfa import NfaMatcher
 from kleene.engine.sequence import SequenceMatcher
@@ -28,5 +28,5 @@ def build_matcher(plan: Plan, events: pa.Schema, *, bad_rows: str = "error", **t
     if isinstance(plan, CounterPlan):
         return CounterMatcher(plan, events, bad_rows=bad_rows, **tuning)
     if isinstance(plan, MatchedPlan):
-        return MatchedAggregateMatcher(plan, events, bad_rows=bad_rows, **tuning)
+        return live_matcher(plan, events, bad_rows=bad_rows, **tuning)
     return NfaMatcher(plan, events, bad_rows=bad_rows, **tuning)

@@ -10,7 +10,7 @@ A row is written when a later instant has been seen: every one of simultaneous t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from itertools import pairwise
 from operator import or_
@@ -33,7 +33,7 @@ from kleene.engine.kernels.totals import Span
 from kleene.engine.marked_program import MarkedProgram, build_marked
 from kleene.engine.trie_program import build_trie
 from kleene.engine.vectorized import widen
-from kleene.engine.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher
+from kleene.engine.working_matcher import BLOCK, RUN_ROWS, State, WorkingMatcher
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.aggregate import CounterPlan
 from kleene.plan.chopping import Cuts, Load, Steps, best_cuts, marking_cost, stacks_cost, trie_cost
@@ -86,6 +86,20 @@ class SharedCounterMatcher(WorkingMatcher):
             window = self._shared.window
             working.forget(None if window is None else watermark - window - 1)
 
+    def snapshot(self) -> State:
+        """The counters that are carried on."""
+        return {} if self._carried is None else self._carried.columns()
+
+    def _windows(self) -> Iterable[tuple[int, bool]]:
+        window = self._shared.window
+        changes = any(plan.bound.query.emit_on_change for plan in self._shared.plans)
+        return () if window is None else ((window, changes),)
+
+    def _resume(self, watermark: int, state: State) -> None:
+        self._written = watermark
+        if self._carried is not None:
+            self._carried = Carried.of(state)
+
     def _counted(self, rows: int, until: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         counted = self._pass(rows, until)
         self.metrics.instances += counted.starts
@@ -119,6 +133,25 @@ class Carried:
         self._keys: list[pa.Array] = []
         self._cells = np.empty((0, 0), np.int64)
         self._floats = np.empty((0, 0), np.float64)
+
+    @staticmethod
+    def of(state: State) -> Carried:
+        """From what `columns` gave."""
+        found = Carried()
+        if "cells" in state:
+            rows = int(state["partitions"][0].as_py())
+            found._keys = [state[name] for name in sorted(state) if name.startswith("key ")]
+            found._cells = np.array(state["cells"]).reshape(rows, -1)
+            found._floats = np.array(state["floats"]).reshape(rows, -1)
+        return found
+
+    def columns(self) -> State:
+        """The counters as columns."""
+        if not self._cells.size:
+            return {}
+        keys = {f"key {place:03}": column for place, column in enumerate(self._keys)}
+        cells = {"cells": pa.array(self._cells.ravel()), "floats": pa.array(self._floats.ravel())}
+        return {"partitions": pa.array([self._cells.shape[0]]), **keys, **cells}
 
     def joined(self, columns: list[pa.Array]) -> list[pa.Array]:
         """The keys of the partitions, then those of events."""

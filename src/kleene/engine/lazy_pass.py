@@ -133,12 +133,7 @@ class LazyPass(WorkingPass):
         branches = self._plan.branches
         if all(len(branch.components) == 1 and not branch.components[0].is_kleene for branch in branches):
             return None
-        if self._plan.bound.count_window is None:
-            return int(self._working.ts[0])
-        begins, ends = self.groups.offsets[:-1], self.groups.offsets[1:]
-        oldest = np.maximum(begins, ends - self.window + 1)
-        oldest = oldest[oldest < ends]
-        return int(self.ts.take(oldest).min()) if oldest.size else None
+        return self._earliest_in(self.window)
 
     def matches(self, index: int, stretches: Sequence[Stretch]) -> Iterator[Matches]:
         """The matches of a branch, in blocks, before negation."""
@@ -417,28 +412,10 @@ class _BranchRun:
         segments = run.segment_of(matches.last)
         held = (matches.last >= run.wanted[0].take(segments)) & (matches.last < run.wanted[1].take(segments))
         for one, other in program.apart:
-            held &= _differ(matches, program.variables[one], program.variables[other], self._rows)
+            held &= matches.differ(program.variables[one], program.variables[other], self._rows)
         if run.tests.shape[0]:
             held &= _agree(matches, run.tests)
         return matches.select(held)
-
-
-def _elements_of(matches: Matches, variable: str) -> tuple[Array, Array]:
-    """The match of each event of a variable, and its place."""
-    if variable in matches.singles:
-        return np.arange(matches.count), matches.singles[variable]
-    offsets, places = matches.lists[variable]
-    return np.repeat(np.arange(matches.count), np.diff(offsets)), places
-
-
-def _differ(matches: Matches, one: str, other: str, rows: int) -> Array:
-    """Which matches bind no event to both variables."""
-    match, places = _elements_of(matches, one)
-    other_match, other_places = _elements_of(matches, other)
-    shared = np.isin(match * rows + places, other_match * rows + other_places)
-    held = np.ones(matches.count, bool)
-    held[match[shared]] = False
-    return held
 
 
 def _agree(matches: Matches, tests: Array) -> Array:
@@ -448,7 +425,7 @@ def _agree(matches: Matches, tests: Array) -> Array:
         lowest = np.full(matches.count, np.iinfo(np.int64).max)
         highest = np.full(matches.count, -1)
         for variable in (*matches.singles, *matches.lists):
-            match, places = _elements_of(matches, variable)
+            match, places = matches.elements_of(variable)
             own = codes.take(places)
             held[match[own == -2]] = False
             np.minimum.at(lowest, match[own >= 0], own[own >= 0])

@@ -21,7 +21,7 @@ from kleene.engine.vectorized import Evaluator, as_text
 from kleene.pattern.operators import Event
 from kleene.pattern.predicates import Expression
 from kleene.plan.keys import key_attributes
-from kleene.plan.pattern_groups import PatternGroup, lacks_keys
+from kleene.plan.multi.groups import PatternGroup, lacks_keys
 
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ looks ahead, matches die one by one, and are kept themselves, as rows of the wor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from kleene.engine.non_overlap import choose
 from kleene.engine.reporting import ReportingMatcher
 from kleene.engine.scan import Scan
 from kleene.engine.sequence import SequenceMatcher
-from kleene.engine.working_matcher import BLOCK, RUN_ROWS
+from kleene.engine.working_matcher import BLOCK, RUN_ROWS, State
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.keys import key_attributes
 from kleene.plan.lazy import LazyPlan
@@ -45,33 +45,19 @@ MANY = 1 << 20
 """So many spans are worth adding up before the end of a pass."""
 
 
-class MatchedAggregateMatcher:
-    """A matcher for one matched plan; see `kleene.engine.matcher.Matcher`."""
-
-    def __init__(
-        self, plan: MatchedPlan, events: pa.Schema, *, bad_rows: str = "error", run_rows: int = RUN_ROWS, block: int = BLOCK
-    ) -> None:
-        kind: type[_LiveMatcher] = _LiveSequence
-        if isinstance(plan.inner, NfaPlan):
-            kind = _LiveNfa
-        elif isinstance(plan.inner, LazyPlan):
-            kind = _LiveLazy
-        self.inner: _LiveMatcher = kind(plan, events, bad_rows, run_rows, block)
-        """The matcher of the inner plan, with what it chose."""
-        self.output_schema = self.inner.output_schema
-        self.metrics = self.inner.metrics
-        self.bad_rows = self.inner.bad_rows
-
-    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes the next events in stream order; yields rows that are certain by now."""
-        return self.inner.feed(batch)
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        """The stream has ended: yields what is left."""
-        return self.inner.finish()
+def live_matcher(
+    plan: MatchedPlan, events: pa.Schema, *, bad_rows: str = "error", run_rows: int = RUN_ROWS, block: int = BLOCK
+) -> LiveMatcher:
+    """A matcher for one matched plan, over that of its inner plan; see `kleene.engine.matcher.Matcher`."""
+    kind: type[LiveMatcher] = _LiveSequence
+    if isinstance(plan.inner, NfaPlan):
+        kind = _LiveNfa
+    elif isinstance(plan.inner, LazyPlan):
+        kind = _LiveLazy
+    return kind(plan, events, bad_rows, run_rows, block)
 
 
-class _LiveMatcher(ReportingMatcher):
+class LiveMatcher(ReportingMatcher):
     """The part that does not depend on the inner mechanism; the other base of a subclass is the inner plan's matcher."""
 
     output_schema: pa.Schema
@@ -144,10 +130,37 @@ class _LiveMatcher(ReportingMatcher):
             self._working.add(batch, np.arange(masks.size, dtype=np.int64), masks)
         self._waiting.clear()
 
+    def advance(self, watermark: int) -> Iterator[pa.RecordBatch]:
+        """All events before the watermark have come: yields what is certain by now."""
+        self._let_in()
+        yield from self._run(watermark - 1)
+
+    def snapshot(self) -> State:
+        """The marks of events where NON-OVERLAP has cleared some, and what is alive."""
+        cells = {} if self._cells is None else self._cells.columns()
+        lives = [(f"branch {index} ", item.columns()) for index, item in enumerate(self._lives)]
+        return {**super().snapshot(), **cells, **{prefix + name: own for prefix, item in lives for name, own in item.items()}}
+
+    def _windows(self) -> Iterable[tuple[int, bool]]:
+        window = self._live.bound.window
+        return () if window is None else ((window, self._live.bound.query.emit_on_change),)
+
+    def _resume(self, watermark: int, state: State) -> None:
+        super()._resume(watermark - 1, state)
+        self._cells = Cells.of(state)
+        for index in range(len(self._lives)):
+            prefix = f"branch {index} "
+            self._lives[index] = Lives.of(
+                {name.removeprefix(prefix): own for name, own in state.items() if name.startswith(prefix)}
+            )
+
     # Passes
 
     def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
-        """Writes the rows of the events since the last pass and of the expiries up to the watermark (None: of all)."""
+        """Writes the rows of the events since the last pass and of the expiries up to the watermark (None: of all).
+
+        All events at the watermark have come as well: a row of expiry depends on those of its instant.
+        """
         working = self._working
         if not len(working):
             return
@@ -166,7 +179,8 @@ class _LiveMatcher(ReportingMatcher):
         if watermark is not None:
             self._reported = watermark
             self._cells = None if self._live.looks_ahead else live.cells(spans)
-            self._forget(watermark, run.earliest if run is not None else None)
+            self._earliest = run.earliest if run is not None else self._earliest
+            self._forget(watermark)
 
     def _rank(self) -> Array:
         if self._live.total_order and self._live.ties == "arrival":
@@ -191,9 +205,9 @@ class _LiveMatcher(ReportingMatcher):
                 collected.add(kept.mapped(rows))
         run.clear_ended()
 
-    def _forget(self, watermark: int, earliest: int | None) -> None:
+    def _forget(self, watermark: int) -> None:
         working = self._working
-        horizon = self._horizon(watermark, earliest)
+        horizon = self._horizon(watermark)
         if self._cells is not None and self._windowed:
             oldest = int(working.ts[self._cells.first.min()]) - 1
             horizon = oldest if horizon is None else min(horizon, oldest)
@@ -204,12 +218,12 @@ class _LiveMatcher(ReportingMatcher):
             self._cells = replace(self._cells, first=self._cells.first - gone)
         self._lives = [lives.shifted(gone) for lives in self._lives]
 
-    def _horizon(self, watermark: int, earliest: int | None) -> int | None:
+    def _horizon(self, watermark: int) -> int | None:
         """With negation that looks ahead all events of a window matter; under NON-OVERLAP those of matches that may yet be
         chosen, which end within it.
         """
         if not self._live.looks_ahead:
-            return self._due.horizon(watermark, earliest)
+            return self._due.horizon(watermark, self._earliest)
         window = self._live.bound.window
         assert window is not None
         return watermark - (2 if self._due.non_overlap else 1) * window
@@ -302,15 +316,15 @@ def _ended(live: LivePass, lives: Lives, view: int) -> Array:
     return np.append(live.axis.ends[view], NEVER).take(lives.end)
 
 
-class _LiveSequence(_LiveMatcher, SequenceMatcher):
+class _LiveSequence(LiveMatcher, SequenceMatcher):
     """Over active instance stacks."""
 
 
-class _LiveLazy(_LiveMatcher, LazyMatcher):
+class _LiveLazy(LiveMatcher, LazyMatcher):
     """Over lazy evaluation."""
 
 
-class _LiveNfa(_LiveMatcher, NfaMatcher):
+class _LiveNfa(LiveMatcher, NfaMatcher):
     """Over automata."""
 
     def _make_pass(self) -> AutomatonPass:

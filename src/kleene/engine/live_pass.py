@@ -59,6 +59,24 @@ class Cells:
     extremes: Mapping[int, pa.Array]
     """By field the values of MIN and MAX, whose codes are those of one pass."""
 
+    @staticmethod
+    def of(columns: Mapping[str, pa.Array]) -> Cells | None:
+        """From what `columns` gave; None if there were none."""
+        if "cells" not in columns:
+            return None
+        first = np.array(columns["cells"])
+        ints, floats = (np.array(columns[name]).reshape(first.size, -1) for name in ("ints", "floats"))
+        groups = tuple(columns[name] for name in sorted(columns) if name.startswith("group "))
+        extremes = {int(name.removeprefix("extreme ")): own for name, own in columns.items() if name.startswith("extreme ")}
+        return Cells(groups, first, ints, floats, extremes)
+
+    def columns(self) -> dict[str, pa.Array]:
+        """The cells as columns."""
+        groups = {f"group {place:03}": column for place, column in enumerate(self.groups)}
+        extremes = {f"extreme {field}": column for field, column in self.extremes.items()}
+        numbers = {"cells": self.first, "ints": self.ints.ravel(), "floats": self.floats.ravel()}
+        return {**{name: pa.array(own) for name, own in numbers.items()}, **groups, **extremes}
+
 
 @dataclass(frozen=True, slots=True)
 class Spans:

@@ -9,11 +9,12 @@ Cost of `in_epochs`: a choice among all candidates for each death.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from kleene.engine.live_pass import NEVER
 from kleene.engine.matches import Matches
@@ -34,6 +35,32 @@ class Lives:
     @staticmethod
     def none() -> Lives:
         return Lives(Matches(0, {}, {}, EMPTY, EMPTY), EMPTY)
+
+    @staticmethod
+    def of(columns: Mapping[str, pa.Array]) -> Lives:
+        """From what `columns` gave."""
+        arrays = {name: np.array(column) for name, column in columns.items()}
+        if "end" not in arrays:
+            return Lives.none()
+        singles = {name.removeprefix("single "): rows for name, rows in arrays.items() if name.startswith("single ")}
+        lists = {
+            name.removeprefix("list "): (arrays[name.replace("list ", "offsets ", 1)], rows)
+            for name, rows in arrays.items()
+            if name.startswith("list ")
+        }
+        end = arrays["end"]
+        return Lives(Matches(end.size, singles, lists, arrays["first"], arrays["last"]), end)
+
+    def columns(self) -> dict[str, pa.Array]:
+        """The matches as columns."""
+        matches = self.matches
+        if not matches.count:
+            return {}
+        found = {"end": self.end, "first": matches.first, "last": matches.last}
+        found |= {f"single {variable}": rows for variable, rows in matches.singles.items()}
+        found |= {f"offsets {variable}": offsets for variable, (offsets, _) in matches.lists.items()}
+        found |= {f"list {variable}": rows for variable, (_, rows) in matches.lists.items()}
+        return {name: pa.array(column) for name, column in found.items()}
 
     def select(self, held: Array) -> Lives:
         """Those where the mask is true."""

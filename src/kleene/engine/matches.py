@@ -82,6 +82,22 @@ class Matches:
         offsets, places = self.lists[variable]
         return places.take(offsets[1:] - 1)
 
+    def elements_of(self, variable: str) -> tuple[Array, Array]:
+        """The match of each event of a variable, and its place."""
+        if variable in self.singles:
+            return np.arange(self.count), self.singles[variable]
+        offsets, places = self.lists[variable]
+        return np.repeat(np.arange(self.count), np.diff(offsets)), places
+
+    def differ(self, one: str, other: str, rows: int) -> Array:
+        """Which matches bind no event to both variables; places are below `rows`."""
+        match, places = self.elements_of(one)
+        other_match, other_places = self.elements_of(other)
+        shared = np.isin(match * rows + places, other_match * rows + other_places)
+        held = np.ones(self.count, bool)
+        held[match[shared]] = False
+        return held
+
     def places(self) -> Iterator[Array]:
         """All places, in no particular order."""
         yield from self.singles.values()

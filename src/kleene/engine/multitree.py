@@ -7,7 +7,7 @@ nothing is lost or found twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,26 +15,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.columns import select
-from kleene.engine.completion import Completion
 from kleene.engine.leaf_scan import LeafScan
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.multitree_choice import Planner
+from kleene.engine.multitree_completion import Completion
 from kleene.engine.multitree_pass import SharedPass
 from kleene.engine.multitree_program import SharedProgram
 from kleene.engine.output import MatchWriter
 from kleene.engine.reporting import Due
 from kleene.engine.vectorized import of_types
-from kleene.engine.working_matcher import BLOCK, RUN_ROWS
+from kleene.engine.working_matcher import BLOCK, RUN_ROWS, ScannedPlan, State, WorkingMatcher
 from kleene.engine.working_pass import in_partitions
-from kleene.engine.working_set import WorkingSet
+from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
-from kleene.plan.pattern_groups import PatternGroup
 
 Array = np.ndarray[Any, Any]
 
 
-class SharedMatcher:
-    """Matches the queries of a group; `feed` and `finish` give (query, matches)."""
+class SharedMatcher(WorkingMatcher):
+    """Matches the queries of a group; `feed` and `finish` yield (query, matches)."""
+
+    _scan: LeafScan
 
     def __init__(
         self,
@@ -46,22 +47,17 @@ class SharedMatcher:
         run_rows: int = RUN_ROWS,
         block: int = BLOCK,
     ) -> None:
-        self.metrics = Metrics()
+        super().__init__(group, "quarantine" if bad_rows == "drop" else bad_rows, run_rows, block)
         self._group = group
-        self._bad = BadRows()
-        self._run_rows = run_rows
-        self._block = block
         self._policy = bad_rows
-        self._scan = LeafScan(group, "quarantine" if bad_rows == "drop" else bad_rows, self.metrics, self._bad)
         self._bad_counts = dict.fromkeys(group.plans, 0)
-        self.bad_rows = {name: BadRows() for name in group.plans}
-        """The rows set aside that concern each query."""
-        self._working = WorkingSet(group.bound.schema, group.columns)
+        self._bad_rows = {name: BadRows() for name in group.plans}
         self._due = {name: Due.of(item) for name, item in group.plans.items()}
         self._postponed = any(due.postponed for due in self._due.values())
         self._writers = {name: MatchWriter(item, events) for name, item in group.plans.items()}
         self._found = dict.fromkeys(group.plans, 0)
         self._reported: int | None = None
+        self._earliest: int | None = None
         self._planner = planner
         self._program: SharedProgram | None = None
 
@@ -74,20 +70,21 @@ class SharedMatcher:
     def output_schemas(self) -> Mapping[str, pa.Schema]:
         return {name: writer.schema for name, writer in self._writers.items()}
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Takes the next events in stream order; yields matches that are certain by now."""
-        rows, codes = self._relevant(batch)
-        if rows.size:
-            self._working.add(batch, rows, codes)
-            if self._working.pending < max(self._run_rows, self._working.kept):
-                self._working.compact()
-                return
-            yield from self._run(self._working.latest)
+    def _make_scan(self, plan: ScannedPlan, bad_rows: str) -> LeafScan:
+        assert isinstance(plan, PatternGroup)
+        return LeafScan(plan, bad_rows, self.metrics, self.bad_rows)
 
     def finish(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The stream has ended: yields what is left."""
-        yield from self._run(None)
+        yield from super().finish()
         self._planner.stop()
+
+    def _windows(self) -> Iterable[tuple[int, bool]]:
+        return [(due.window, due.postponed) for due in self._due.values() if due.window is not None]
+
+    def _resume(self, watermark: int, state: State) -> None:  # noqa: ARG002 - the events tell all
+        self._reported = watermark
+        self._earliest = self._working.earliest
 
     def metrics_of(self, query: str) -> Metrics:
         """What was counted: of the query its bad rows and matches, of the group the rest."""
@@ -98,10 +95,14 @@ class SharedMatcher:
             matches=self._found[query],
         )
 
+    def bad_rows_of(self, query: str) -> BadRows:
+        """The rows set aside that concern a query; `bad_rows` has only those on their way here."""
+        return self._bad_rows[query]
+
     def _take_bad(self) -> None:
         """Hands bad rows to the queries that they concern: that name their type, if there is a good one."""
         schema = self._group.bound.schema
-        for batch in self._bad.batches:
+        for batch in self.bad_rows.batches:
             for query, plan in self._group.plans.items():
                 own = batch
                 if schema.type is not None:
@@ -114,8 +115,8 @@ class SharedMatcher:
                     own = batch.filter(concerned)
                 self._bad_counts[query] += own.num_rows
                 if self._policy == "quarantine" and own.num_rows:
-                    self.bad_rows[query].batches.append(own)
-        self._bad.batches.clear()
+                    self._bad_rows[query].batches.append(own)
+        self.bad_rows.batches.clear()
 
     def _relevant(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         rows, codes = self._scan(batch)
@@ -128,15 +129,15 @@ class SharedMatcher:
     def _run(self, watermark: int | None) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Reports what the events up to the watermark (None: the end of time) make certain."""
         working = self._working
-        earliest: int | None = None
         if len(working) and (working.pending or self._postponed):
             run = self._make_pass()
-            earliest = run.earliest_start()
+            self._earliest = run.earliest_start()
             yield from self._report(run, watermark)
         self._reported = watermark
         if watermark is not None:
             horizons = [
-                due.horizon(watermark, earliest if name in self._group.lasting else None) for name, due in self._due.items()
+                due.horizon(watermark, self._earliest if name in self._group.lasting else None)
+                for name, due in self._due.items()
             ]
             known = [item for item in horizons if item is not None]
             working.forget(min(known) if len(known) == len(horizons) else None)

@@ -9,7 +9,6 @@ from there runs beside the passes, for a small share of the time. A plan decides
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -25,9 +24,9 @@ from kleene.pattern.text import expression_text
 from kleene.plan.lazy import LazyPlan
 from kleene.plan.multi.clauses import normal
 from kleene.plan.multi.cost import ConditionKey, SharedStatistics, condition_key
+from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import SEARCHES, MultiOptions, Progress, plan_shared, recosted
-from kleene.plan.pattern_groups import PatternGroup
 from kleene.plan.statistics import FINEST_SELECTIVITY
 
 Array = np.ndarray[Any, Any]
@@ -126,7 +125,7 @@ def _masks(group: PatternGroup, query: str, bits: dict[str, int], starts: Array,
     """For each set of tests the bits of a query's variables whose test is in it."""
     by_test = np.zeros(len(group.tests), np.int64)
     for variable, bit in bits.items():
-        by_test[group.test_of(query, variable)] |= 1 << bit
+        by_test[group.numbers[query, variable]] |= 1 << bit
     masks = np.zeros(starts.size - 1, np.int64)
     np.bitwise_or.at(masks, np.repeat(np.arange(masks.size), np.diff(starts)), by_test.take(tests))
     return masks
@@ -139,18 +138,10 @@ class _StoppedError(Exception):
 class Planner:
     """Makes the plans of a group while it runs."""
 
-    def __init__(
-        self,
-        group: PatternGroup,
-        options: MultiOptions,
-        *,
-        plan: SharedPlan | None = None,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> None:
+    def __init__(self, group: PatternGroup, options: MultiOptions, *, plan: SharedPlan | None = None) -> None:
         """`plan` is what to begin with, if there is one."""
         self._group = group
         self._options = options
-        self._progress = progress
         self._plan = plan
         self._searching: threading.Thread | None = None
         self._ready: SharedPlan | None = None
@@ -230,11 +221,9 @@ class Planner:
         self._spent += options.seconds
         group = self._group
 
-        def watch(progress: Progress) -> None:
+        def watch(_: Progress) -> None:
             if self._is_stopped:
                 raise _StoppedError
-            if self._progress is not None:
-                self._progress(progress)
 
         def search() -> None:
             with suppress(_StoppedError):
@@ -273,8 +262,8 @@ class Planner:
         self._spent += plan.seconds
         return plan
 
-    def _planned(self, statistics: SharedStatistics, options: MultiOptions, start: SharedPlan | None = None) -> SharedPlan:
-        return plan_shared(self._group.leaves, self._group.clauses, statistics, options, self._progress, start)
+    def _planned(self, statistics: SharedStatistics, options: MultiOptions) -> SharedPlan:
+        return plan_shared(self._group.leaves, self._group.clauses, statistics, options)
 
     def _bounded(self, plan: SharedPlan) -> MultiOptions:
         """The options of a search for no more time than a pass by a plan makes worth."""

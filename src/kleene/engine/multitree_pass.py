@@ -84,13 +84,7 @@ class SharedPass(WorkingPass):
 
     def earliest_start(self) -> int | None:
         """The time of the earliest event that a later match may have."""
-        if self._plan.bound.count_window is None:
-            return int(self.working.ts[0])
-        longest = max(plan.bound.count_window or 0 for plan in self.program.group.plans.values())
-        begins, ends = self.groups.offsets[:-1], self.groups.offsets[1:]
-        oldest = np.maximum(begins, ends - longest + 1)
-        oldest = oldest[oldest < ends]
-        return int(self.ts.take(oldest).min()) if oldest.size else None
+        return self._earliest_in(max(plan.bound.count_window or 0 for plan in self.program.group.plans.values()))
 
     def rows_of(self, test: int) -> Array:
         """The rows whose events pass a test, ascending."""

@@ -24,18 +24,17 @@ from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.kinds import kind_of
 from kleene.plan.multi.clauses import Condition, renamed
+from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import Node, Root, SharedPlan
-from kleene.plan.pattern_groups import PatternGroup
 
 Array = np.ndarray[Any, Any]
 
 MIRRORED = {BELOW: ABOVE, EQUAL: EQUAL, ABOVE: BELOW}
 
-INTEGERS = (Kind.INTEGER, Kind.BOOLEAN, Kind.STRING, Kind.TIMESTAMP, Kind.DURATION)
-"""Kinds that a column of integers can hold: strings as ranks."""
-
-
 TEMPORAL = (Kind.TIMESTAMP, Kind.DURATION)
+
+INTEGERS = (Kind.INTEGER, Kind.BOOLEAN, Kind.STRING, *TEMPORAL)
+"""Kinds that a column of integers can hold: strings as ranks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ reported match cannot be selected again: their marks are cleared.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 from kleene.common.columns import select
 from kleene.engine.matches import Matches
 from kleene.engine.non_overlap import choose
-from kleene.engine.working_matcher import WorkingMatcher
+from kleene.engine.working_matcher import State, WorkingMatcher
 from kleene.engine.working_pass import in_partitions
 from kleene.pattern.policies import Output, Strategy
 
@@ -87,6 +87,19 @@ class ReportingMatcher(WorkingMatcher):
         self._due = Due.of(plan)
         self._reported: int | None = None
         """With a negated end: matches whose window passed by this time have been reported."""
+        self._earliest: int | None = None
+        """The time of the earliest event that a later match may have, as the last pass saw it."""
+
+    def snapshot(self) -> State:
+        """The marks of events, where NON-OVERLAP has cleared some."""
+        return {"masks": pa.array(self._working.masks)} if self._due.non_overlap else {}
+
+    def _windows(self) -> Iterable[tuple[int, bool]]:
+        return () if self._due.window is None else ((self._due.window, self._due.postponed),)
+
+    def _resume(self, watermark: int, state: State) -> None:  # noqa: ARG002 - the marks have been restored
+        self._reported = watermark
+        self._earliest = self._working.earliest
 
     @abstractmethod
     def _make_pass(self) -> Any:
@@ -117,14 +130,13 @@ class ReportingMatcher(WorkingMatcher):
     def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
         """Reports what the events up to the watermark (None: the end of time) make certain."""
         working = self._working
-        earliest: int | None = None
         if len(working) and (working.pending or self._due.postponed):
             run = self._make_pass()
             yield from self._report(run, watermark)
-            earliest = run.earliest
+            self._earliest = run.earliest
         self._reported = watermark
         if watermark is not None:
-            working.forget(self._due.horizon(watermark, earliest))
+            working.forget(self._due.horizon(watermark, self._earliest))
 
     def _report(self, run: Any, watermark: int | None) -> Iterator[pa.RecordBatch]:
         emit_from = 0 if self._due.postponed else self._working.kept

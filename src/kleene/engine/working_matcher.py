@@ -6,7 +6,7 @@ A pass waits until as many new rows have come as are kept, so the work of going 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +27,13 @@ BLOCK = 1 << 17
 
 RUN_ROWS = 1 << 18
 """How many relevant rows are worth a pass."""
+
+RowScan = Callable[[pa.RecordBatch], tuple[Array, Array]]
+"""Gives the rows of a batch that matter, in order, and a number for each that says which tests it passes."""
+
+
+State = Mapping[str, pa.Array]
+"""What a matcher knows that recent events do not tell, as named columns."""
 
 
 class ScannedPlan(Protocol):
@@ -55,7 +62,12 @@ class WorkingMatcher(ABC):
         self.bad_rows = BadRows()
         self._run_rows = run_rows
         self._block = block
-        self._scan = Scan(
+        self._scan = self._make_scan(plan, bad_rows)
+        self._working = WorkingSet(plan.bound.schema, plan.columns)
+
+    def _make_scan(self, plan: ScannedPlan, bad_rows: str) -> RowScan:
+        """What tells the rows of a batch that matter, with `metrics` and `bad_rows` of this matcher."""
+        return Scan(
             plan.bound,
             [event for event, _ in plan.scanned],
             [predicates for _, predicates in plan.scanned],
@@ -65,7 +77,6 @@ class WorkingMatcher(ABC):
             self.bad_rows,
             keep_irrelevant=plan.all_rows,
         )
-        self._working = WorkingSet(plan.bound.schema, plan.columns)
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Takes the next events in stream order; yields matches that are certain by now."""
@@ -80,6 +91,49 @@ class WorkingMatcher(ABC):
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The stream has ended: yields what is left."""
         yield from self._run(None)
+
+    def advance(self, watermark: int) -> Iterator[pa.RecordBatch]:
+        """All events before the watermark have come: yields what is certain by now."""
+        yield from self._run(watermark)
+
+    @property
+    def horizon(self) -> int | None:
+        """Events at or before this time will not matter again."""
+        return self._working.horizon
+
+    @property
+    def kept(self) -> int:
+        """How many events are kept."""
+        return len(self._working)
+
+    def due(self, watermark: int) -> int | None:
+        """The next watermark at which something happens, or all that is kept can go, even if no event comes."""
+        ts = self._working.ts
+        found: list[int] = []
+        for window, eager in self._windows() if ts.size else ():
+            at = int(np.searchsorted(ts, watermark - window)) if eager else ts.size
+            found.append(int(ts[at]) + window if at < ts.size else int(ts[-1]) + 2 * window)
+        later = [instant + 1 for instant in found if instant >= watermark]
+        return min(later, default=None)
+
+    def snapshot(self) -> State:
+        """After `advance`: what `restore` needs besides the events since the horizon."""
+        return {}
+
+    def restore(self, events: Iterable[pa.RecordBatch], watermark: int, horizon: int | None, state: State) -> None:
+        """Goes on after `advance(watermark)` of a matcher like this one, given the events after its horizon and its state."""
+        for batch in events:
+            rows, masks = self._relevant(batch)
+            self._working.add(batch, rows, masks)
+        self._working.settle(horizon, np.array(state["masks"]) if "masks" in state else None)
+        self._resume(watermark, state)
+
+    def _windows(self) -> Iterable[tuple[int, bool]]:
+        """The windows, and for each whether something is reported when events leave it."""
+        return ()
+
+    def _resume(self, watermark: int, state: State) -> None:  # noqa: B027 - events may tell all there is to know
+        """Takes over what was known at the watermark."""
 
     def _relevant(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         """The rows of a batch that matter, and their component masks."""

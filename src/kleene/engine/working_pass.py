@@ -191,6 +191,15 @@ class WorkingPass:
         roles = [bit for (variable, _), bit in self._bits.items() if variable == spec.variable]
         return filter_column(spec, self._plan.bound, self._working, sum(1 << bit for bit in roles))
 
+    def _earliest_in(self, events: int) -> int | None:
+        """The time of the earliest event that a later match may have; if windows count events, of at most so many."""
+        if self._plan.bound.count_window is None:
+            return int(self._working.ts[0])
+        begins, ends = self.groups.offsets[:-1], self.groups.offsets[1:]
+        oldest = np.maximum(begins, ends - events + 1)
+        oldest = oldest[oldest < ends]
+        return int(self.ts.take(oldest).min()) if oldest.size else None
+
     def negated(self, index: int, matches: Matches) -> Matches:
         """The matches without a forbidden event."""
         for negative in self._indexes[index]:

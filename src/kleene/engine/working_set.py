@@ -36,6 +36,8 @@ class WorkingSet:
         self.pending = 0
         self.latest: int | None = None
         """The time of the last row, also when it is no longer here."""
+        self.horizon: int | None = None
+        """Rows at or before this time have been forgotten."""
 
     def add(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> None:
         """Appends the relevant rows of a batch."""
@@ -73,6 +75,11 @@ class WorkingSet:
                 [select(last.column(name), rows) for name in self._names], self._names
             )
             self._rows[-1] = np.arange(rows.size, dtype=np.int64)
+
+    @property
+    def earliest(self) -> int | None:
+        """The time of the first row, if there is one."""
+        return int(self.ts[0]) if len(self) else None
 
     def __len__(self) -> int:
         return self.kept + self.pending
@@ -132,8 +139,17 @@ class WorkingSet:
             tied = ~new
         return np.cumsum(new)
 
+    def settle(self, horizon: int | None, masks: Array | None) -> None:
+        """All rows were seen by an earlier run, which has forgotten those up to the horizon and may have changed masks."""
+        self.horizon = horizon
+        if masks is not None:
+            self._masks = [masks.copy()]
+        self.kept, self.pending = len(self), 0
+
     def forget(self, horizon: int | None) -> None:
         """Ends a run: rows at or before the horizon will never matter again; without one everything is kept."""
+        if horizon is not None and (self.horizon is None or horizon > self.horizon):
+            self.horizon = horizon
         total = len(self)
         first = 0 if horizon is None else int(np.searchsorted(self.ts, horizon, side="right"))
         ts, masks = self.ts[first:].copy(), self.masks[first:].copy()

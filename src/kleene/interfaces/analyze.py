@@ -295,7 +295,7 @@ def _run(plan: Plan, table: pa.Table, options: Options) -> tuple[Matcher, float,
     from kleene.engine.build import build_matcher
     from kleene.runtime.arrow import run_embedded
 
-    matcher = build_matcher(plan, table.schema, bad_rows=options.bad_rows)
+    matcher = build_matcher(plan, table.schema, bad_rows=options.bad_rows or "error")
     begin = perf_counter()
     run = run_embedded(matcher, table, plan.bound.schema)
     return matcher, perf_counter() - begin, run.matches.num_rows

@@ -39,12 +39,15 @@ class Options:
     order_by: tuple[str, ...] = ()
     ties: str = "error"
     schema: Mapping[str, frozenset[str]] | None = None
-    bad_rows: str = "error"
+    bad_rows: str | None = None
+    """None: "error"; in a stream "quarantine"."""
     params: Mapping[str, object] | None = None
     plan: Any = None
     output: str = "verbose"
     limits: Any = None
     stats: Any = None
+    watermark: str | int | None = None
+    buckets: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +82,20 @@ class Query:
         order_by: str | Sequence[str] = (),
         ties: str = "error",
         schema: Mapping[str, Sequence[str]] | None = None,
-        bad_rows: str = "error",
+        bad_rows: str | None = None,
         params: Mapping[str, object] | None = None,
         plan: Any = None,
         output: str = "verbose",
         limits: Any = None,
         stats: Any = None,
+        watermark: str | int | None = None,
+        buckets: int | None = None,
     ) -> Any:
         """All matches of the query in the events.
 
-        `events` is a Spark DataFrame, and the result then a lazy Spark DataFrame; or a pyarrow Table or RecordBatchReader, a
-        pandas or Polars DataFrame, or anything else with the Arrow C stream interface, and the result then a pyarrow Table.
+        `events` is a Spark DataFrame, and the result then a lazy Spark DataFrame, of a stream a streaming one; or a pyarrow
+        Table or RecordBatchReader, a pandas or Polars DataFrame, or anything else with the Arrow C stream interface, and the
+        result then a pyarrow Table.
 
         Args:
             events: The events; a table in any order, a stream of batches in stream order.
@@ -100,7 +106,7 @@ class Query:
             ties: Where a total order is needed and two events tie: "error", or "arrival" to take rows as they come.
             schema: The attributes of each event type, as {type: [attribute, ...]}.
             bad_rows: What to do with rows whose time, key or type is NULL, or whose type `schema` does not list: "error",
-                "quarantine" (set aside, see `run`) or "drop".
+                "quarantine" (set aside, see `run`) or "drop". Without it "error", in a stream "quarantine".
             params: Values of the names that the query leaves open.
             plan: Forces the plan's choices, see `kleene.plan.options`.
             output: "verbose" has a row per match; "compressed" the shared match buffer as data, to be counted, sampled and read
@@ -109,8 +115,13 @@ class Query:
                 "policy": "error" | "keep_newest" | "sample"}; see `kleene.plan.limits`.
             stats: What is known of the events, for the planner: from `statistics`, or as {"rates": {"a": 20}, "selectivities":
                 {"a.x < b.x": 0.1}}. Without it the planner looks at the events as they come.
+            watermark: Of a stream: how much later than others events may come, as Spark's `withWatermark` has it
+                ("10 seconds"), or a number where time is one. An event that comes later still is late, see `run`.
+            buckets: Of a stream: over how many buckets keys are spread; without it as many as there are shuffle partitions.
         """
-        options = make_options(time, type, partition_by, order_by, ties, schema, bad_rows, params, plan, output, limits, stats)
+        options = make_options(
+            time, type, partition_by, order_by, ties, schema, bad_rows, params, plan, output, limits, stats, watermark, buckets
+        )
         return self.run_for(events, options).matches
 
     def run(self, events: Any, **options: Any) -> Any:
@@ -201,7 +212,7 @@ class Query:
         """A matcher to be fed batch by batch."""
         from kleene.engine.build import build_matcher
 
-        return build_matcher(self.plan_for(events, options), events, bad_rows=options.bad_rows, **tuning)
+        return build_matcher(self.plan_for(events, options), events, bad_rows=options.bad_rows or "error", **tuning)
 
     def trace(self, events: Any, *, label: str | None = None, **options: Any) -> Trace:
         """The runs of the query's automaton and the shared match buffer after each event of a small table, as SASE+ shows them.
@@ -235,15 +246,20 @@ class Query:
     def run_for(self, events: Any, options: Options) -> Any:
         """The run over events, with checked options."""
         if is_spark_frame(events):
+            if events.isStreaming:
+                from kleene.interfaces.streams import run_stream
+
+                return run_stream({self.name: self}, events, options)
             from kleene.runtime.spark_batch import arrow_schema, run_spark
 
-            return run_spark(self.plan_for(arrow_schema(events), options), events, bad_rows=options.bad_rows)
+            return run_spark(self.plan_for(arrow_schema(events), options), events, bad_rows=options.bad_rows or "error")
         from kleene.engine.build import build_matcher
         from kleene.runtime.arrow import event_stream, run_embedded
 
         stream = event_stream(events)
         plan = self.plan_for(stream.schema, options)
-        return run_embedded(build_matcher(plan, stream.schema, bad_rows=options.bad_rows), stream, plan.bound.schema)
+        matcher = build_matcher(plan, stream.schema, bad_rows=options.bad_rows or "error")
+        return run_embedded(matcher, stream, plan.bound.schema)
 
 
 def query(
@@ -313,23 +329,40 @@ def make_options(
     order_by: str | Sequence[str] = (),
     ties: str = "error",
     schema: Mapping[str, Sequence[str]] | None = None,
-    bad_rows: str = "error",
+    bad_rows: str | None = None,
     params: Mapping[str, object] | None = None,
     plan: Any = None,
     output: str = "verbose",
     limits: Any = None,
     stats: Any = None,
+    watermark: str | int | None = None,
+    buckets: int | None = None,
 ) -> Options:
     """Checked options from what a user gave."""
     problems = []
     for option, value, allowed in (("ties", ties, TIES), ("bad_rows", bad_rows, BAD_ROWS), ("output", output, OUTPUTS)):
-        if value not in allowed:
+        if value not in allowed and not (option == "bad_rows" and value is None):
             problems.append(Problem(f"{option} cannot be {value!r}", hint=nearest(str(value), allowed)))
+    if buckets is not None and buckets < 1:
+        problems.append(Problem(f"buckets cannot be {buckets!r}", hint="it is a number of at least 1"))
     if problems:
         raise BindingError(problems)
     types = None if schema is None else {str(name): frozenset(attributes) for name, attributes in schema.items()}
     return Options(
-        time, type, _names(partition_by), _names(order_by), ties, types, bad_rows, params, plan, output, limits, stats
+        time,
+        type,
+        _names(partition_by),
+        _names(order_by),
+        ties,
+        types,
+        bad_rows,
+        params,
+        plan,
+        output,
+        limits,
+        stats,
+        watermark,
+        buckets,
     )
 
 

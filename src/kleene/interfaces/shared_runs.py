@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from kleene.plan.aggregate import CounterPlan
     from kleene.plan.lazy import LazyPlan
     from kleene.plan.multi.cost import SharedStatistics
+    from kleene.plan.multi.groups import PatternGroup
     from kleene.plan.multi.nodes import SharedPlan
     from kleene.plan.multi.search import MultiOptions, Progress
-    from kleene.plan.pattern_groups import PatternGroup
     from kleene.runtime.arrow import Run
 
 
@@ -64,7 +64,7 @@ def shared_plan(item: Query, events: pa.Schema, options: Options, multi: MultiOp
     if multi is None or item.logical.into is not None or options.stats is not None or options.limits is not None:
         return None
     from kleene.plan.lazy import LazyPlan
-    from kleene.plan.pattern_groups import is_shareable
+    from kleene.plan.multi.groups import is_shareable
 
     if item.logical.strategy is not Strategy.SKIP_TILL_ANY_MATCH or options.output != "verbose":
         return None
@@ -89,7 +89,7 @@ def run_together(
     """Runs by name, of the queries that are answered together with others."""
     from kleene.plan.aggregate import CounterPlan
     from kleene.plan.lazy import LazyPlan
-    from kleene.plan.pattern_groups import grouped
+    from kleene.plan.multi.groups import grouped
 
     counted = {name: plan for name, plan in plans.items() if isinstance(plan, CounterPlan)}
     if counted:
@@ -101,11 +101,11 @@ def run_together(
             if is_spark_frame(events):
                 from kleene.runtime import spark_workloads
 
-                yield from spark_workloads.run_group(group, events, multi, bad_rows=options.bad_rows).items()
+                yield from spark_workloads.run_group(group, events, multi, bad_rows=options.bad_rows or "error").items()
             else:
                 from kleene.runtime import workloads
 
-                yield from workloads.run_group(group, events, multi, bad_rows=options.bad_rows)
+                yield from workloads.run_group(group, events, multi, bad_rows=options.bad_rows or "error")
 
 
 def beside(plans: Mapping[str, CounterPlan]) -> Iterator[tuple[str, CounterPlan]]:
@@ -125,7 +125,7 @@ def _run_counters(plans: Mapping[str, CounterPlan], events: pa.Table, options: O
 
     ordered = in_stream_order(events, next(iter(plans.values())).bound.schema)
     for shared in together(tuple(plans.values())):
-        for plan, run in zip(shared.plans, run_counters(shared, ordered, options.bad_rows), strict=True):
+        for plan, run in zip(shared.plans, run_counters(shared, ordered, options.bad_rows or "error"), strict=True):
             yield plan.bound.query.name, run
 
 
@@ -172,8 +172,8 @@ def explained(
     progress: Callable[[Progress], None] | None,
 ) -> SharedExplanation:
     """The shared plans of some queries for events: a table, a DataFrame, or no more than a schema."""
+    from kleene.plan.multi.groups import grouped
     from kleene.plan.multi.search import plan_shared
-    from kleene.plan.pattern_groups import grouped
 
     groups = tuple(grouped(plans))
     found = [plan_shared(group.leaves, group.clauses, _statistics(group, events), multi, progress) for group in groups]

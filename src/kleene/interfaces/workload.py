@@ -29,6 +29,7 @@ from kleene.interfaces.shared_runs import (
     run_together,
     shared_plan,
 )
+from kleene.interfaces.streams import is_streaming, run_stream
 from kleene.interfaces.workload_sources import named_queries
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery
@@ -91,13 +92,17 @@ class Workload:
         Matches are pyarrow Tables, or lazy DataFrames of a Spark DataFrame. A RecordBatchReader is read into a table first.
         Queries with INTO always have a row per match, whatever `output` says: their matches are events.
         """
+        if is_streaming(events):
+            return {name: run[name] for run in (self.run(events, **options),) for name in self.queries}
         return {name: run.matches for name, run in self.run(events, **options).items()}
 
-    def run(self, events: Any, **options: Any) -> dict[str, Any]:
-        """Like `match`, but gives whole runs, see `Query.run`."""
+    def run(self, events: Any, **options: Any) -> Any:
+        """Like `match`, but gives whole runs by name, see `Query.run`; of a stream one run, see `kleene.StreamRun`."""
         given, multi = multi_options_of(options_of(options))
         self._require_composable(given)
         self._require_statistics_by_name(given.stats)
+        if is_streaming(events):
+            return run_stream(self.queries, events, options_of(options))
         source = _held(events)
         base = arrow_schema_of(source)
         made: dict[str, _Composite] = {}

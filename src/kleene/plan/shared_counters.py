@@ -9,8 +9,9 @@ from typing import Any
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
 from kleene.pattern.operators import Sequence as SequencePattern
-from kleene.pattern.predicates import Attribute, Expression, transform
+from kleene.pattern.predicates import Expression
 from kleene.plan.aggregate import CounterPlan, Scanned, anonymous
+from kleene.plan.multi.clauses import renamed
 from kleene.plan.nfa import MOST_BITS
 from kleene.plan.options import AggregateOptions
 
@@ -94,7 +95,4 @@ def _shared(plans: tuple[CounterPlan, ...]) -> SharedCounters:
 
 
 def _renamed(event: Event, predicates: tuple[Expression, ...], name: str) -> tuple[Event, tuple[Expression, ...]]:
-    def rule(node: Expression) -> Expression:
-        return replace(node, variable=name) if isinstance(node, Attribute) else node
-
-    return replace(event, variable=name), tuple(transform(item, rule) for item in predicates)
+    return replace(event, variable=name), tuple(renamed(item, {event.variable: name}) for item in predicates)

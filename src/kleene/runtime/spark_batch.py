@@ -40,7 +40,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kleene.common.errors import PlanningError
 from kleene.common.schema import EventSchema
 from kleene.engine.build import build_matcher
 from kleene.pattern import predicates as p
@@ -49,9 +48,9 @@ from kleene.plan.aggregate import CounterPlan
 from kleene.plan.keys import key_attributes
 from kleene.plan.lazy import LazyPlan
 from kleene.plan.matched import MatchedPlan
+from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.nfa import NfaPlan
 from kleene.plan.optimizer import Plan
-from kleene.plan.pattern_groups import PatternGroup
 from kleene.runtime.arrow import dropped_at_limits, match_batches
 from kleene.runtime.spark_functions import pickled
 
@@ -104,12 +103,10 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
 
 
 def relevant_events(plan: Plan | PatternGroup, frame: DataFrame) -> DataFrame:
-    """The rows of a batch DataFrame that matter, with the columns that are read."""
-    if frame.isStreaming:
-        raise PlanningError("not supported yet: streaming DataFrames")
+    """The rows of a DataFrame that matter, with the columns that are read."""
     for function in plan.bound.query.functions:
         pickled(function)  # raises here what Spark would report as an error of its own
-    events = frame.select(*(_quoted(name) for name in plan.columns))
+    events = frame.select(*(quoted(name) for name in plan.columns))
     condition = relevant_rows(plan, events)
     return events if condition is None else events.where(condition)
 
@@ -137,8 +134,8 @@ def distributed(plan: Plan | PatternGroup, events: DataFrame, *, arrival: bool) 
     numbers = (ARRIVAL,) if arrival else ()
     if arrival:
         events = events.withColumn(ARRIVAL, monotonically_increasing_id())
-    events = events.repartition(*(events[_quoted(name)] for name in plan.keys)) if plan.keys else events.repartition(1)
-    events = events.sortWithinPartitions(*(_quoted(name) for name in (schema.time, *schema.order_by, *numbers)))
+    events = events.repartition(*(events[quoted(name)] for name in plan.keys)) if plan.keys else events.repartition(1)
+    events = events.sortWithinPartitions(*(quoted(name) for name in (schema.time, *schema.order_by, *numbers)))
     events = events.drop(*numbers)
     if any(mark in name for name in plan.columns for mark in ".`"):
         # mapInArrow looks its columns up by unquoted name; the engine gets their own names back.
@@ -167,11 +164,11 @@ def _with_type_codes(plan: Plan, events: DataFrame, types: tuple[str, ...]) -> D
 
     name = plan.bound.schema.type
     assert name is not None
-    column = events[_quoted(name)]
+    column = events[quoted(name)]
     code: Any = f
     for number, event_type in enumerate(types):
         code = code.when(column == event_type, f.lit(number))
-    return events.select(*(code.cast("short").alias(name) if item == name else events[_quoted(item)] for item in plan.columns))
+    return events.select(*(code.cast("short").alias(name) if item == name else events[quoted(item)] for item in plan.columns))
 
 
 def named_batches(
@@ -249,12 +246,12 @@ def relevant_rows(plan: Plan | PatternGroup, frame: DataFrame) -> Column | None:
         bad = bad[:1]  # of the types that travel whole, bad rows do too: only rows without a good type are left
     if whole:
         conditions.insert(0, _of_types(plan.bound.schema, frame, tuple(sorted(whole))))
-    return _any([*conditions, *bad])
+    return any_of([*conditions, *bad])
 
 
 def _of_types(schema: EventSchema, frame: DataFrame, types: tuple[str, ...]) -> Column:
     assert schema.type is not None
-    column = frame[_quoted(schema.type)]
+    column = frame[quoted(schema.type)]
     if isinstance(frame.schema[schema.type].dataType, StringType):
         return column.isin(list(types))
     return column.isin([int(name) for name in types if name.lstrip("-").isdigit()])
@@ -267,16 +264,16 @@ def bad_row_conditions(plan: Plan | PatternGroup, frame: DataFrame) -> list[tupl
     found: list[tuple[Column, str]] = []
     named: Column | None = None
     if schema.type is not None:
-        kind = frame[_quoted(schema.type)]
+        kind = frame[quoted(schema.type)]
         undeclared = kind.isNull()
         if schema.types is not None:
             undeclared = undeclared | ~_of_types(schema, frame, tuple(schema.types))
         found.append((undeclared, f"type column '{schema.type}' is NULL or holds an undeclared type"))
         named = _of_types(schema, frame, tuple(sorted({name for event in events for name in event.types})))
-    missing = frame[_quoted(schema.time)].isNull()
+    missing = frame[quoted(schema.time)].isNull()
     found.append((missing if named is None else named & missing, f"time column '{schema.time}' is NULL"))
     for key in key_attributes(plan.bound):
-        missing = frame[_quoted(key)].isNull()
+        missing = frame[quoted(key)].isNull()
         if schema.type is not None:
             having = [event for event in events if not any(plan.bound.lacks(name, key) for name in event.types)]
             missing = missing & _of_types(schema, frame, tuple(sorted({name for event in having for name in event.types})))
@@ -292,7 +289,7 @@ def bad_events(plan: Plan, frame: DataFrame) -> DataFrame:
     reason: Any = None
     for condition, text in conditions:
         reason = f.when(condition, f.lit(text)) if reason is None else reason.when(condition, f.lit(text))
-    return frame.where(_any([condition for condition, _ in conditions])).withColumn("reason", reason)
+    return frame.where(any_of([condition for condition, _ in conditions])).withColumn("reason", reason)
 
 
 def push_down(node: p.Expression, plan: Plan | PatternGroup, frame: DataFrame) -> Any:
@@ -302,14 +299,16 @@ def push_down(node: p.Expression, plan: Plan | PatternGroup, frame: DataFrame) -
         return reduce(lambda left, right: left & right, parts) if parts else None
     if isinstance(node, p.Or):
         alternatives = [push_down(item, plan, frame) for item in node.operands]
-        return None if any(item is None for item in alternatives) else _any([item for item in alternatives if item is not None])
+        return (
+            None if any(item is None for item in alternatives) else any_of([item for item in alternatives if item is not None])
+        )
     if isinstance(node, p.Not):
         exact = push_down(node.operand, plan, frame) if isinstance(node.operand, p.In | p.IsNull | p.Comparison) else None
         return None if exact is None or _reads_floats(node, frame) else ~exact
     attribute = getattr(node, "operand", None) or getattr(node, "left", None)
     if not isinstance(attribute, p.Attribute) or _sometimes_lacks(plan, attribute):
         return None
-    column, kind = frame[_quoted(attribute.name)], frame.schema[attribute.name].dataType
+    column, kind = frame[quoted(attribute.name)], frame.schema[attribute.name].dataType
     if isinstance(node, p.IsNull):
         return column.isNull()
     if isinstance(node, p.Comparison) and _comparable(node.right, kind):
@@ -368,9 +367,11 @@ def _sometimes_lacks(plan: Plan | PatternGroup, attribute: p.Attribute) -> bool:
     return any(plan.bound.lacks(name, attribute.name) for name in types)
 
 
-def _any(conditions: list[Column]) -> Column:
+def any_of(conditions: list[Column]) -> Column:
+    """Where one of the conditions holds."""
     return reduce(lambda left, right: left | right, conditions)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column's name as Spark reads it, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"

@@ -32,7 +32,7 @@ from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Expression
 from kleene.plan.statistics import Statistics
 from kleene.runtime.arrow import in_stream_order
-from kleene.runtime.spark_batch import relevant_rows, worker_interpreter
+from kleene.runtime.spark_batch import quoted, relevant_rows, worker_interpreter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -105,12 +105,12 @@ class _Task:
 
     def events(self, frame: DataFrame, partition: Sequence[str]) -> DataFrame:
         """The rows that matter, with columns named by their place and, last, a hash of their key."""
-        events = frame.select(*(_quoted(name) for name in self.columns))
+        events = frame.select(*(quoted(name) for name in self.columns))
         condition = relevant_rows(cast(Any, self), events)
         if condition is not None:
             events = events.where(condition)
-        named = [f"{_quoted(name)} AS c{place}" for place, name in enumerate(self.columns)]
-        key = [f"xxhash64({', '.join(map(_quoted, partition))}) AS key"] if self.keyed else []
+        named = [f"{quoted(name)} AS c{place}" for place, name in enumerate(self.columns)]
+        key = [f"xxhash64({', '.join(map(quoted, partition))}) AS key"] if self.keyed else []
         return events.selectExpr(*named, *key)
 
 
@@ -337,7 +337,3 @@ def _statistics(
         span,
         events,
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

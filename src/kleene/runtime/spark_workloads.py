@@ -19,9 +19,9 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import WORTH, Planner, expected_seconds
 from kleene.plan.multi.cost import SharedStatistics
+from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
-from kleene.plan.multi.search import MultiOptions, Progress, plan_shared
-from kleene.plan.pattern_groups import PatternGroup
+from kleene.plan.multi.search import SEARCHES, MultiOptions, plan_shared
 from kleene.runtime.arrow import match_batches
 from kleene.runtime.spark_batch import (
     SparkRun,
@@ -45,17 +45,10 @@ LEAST_SECONDS = 1.0
 """So long may a plan be searched for beside a job on Spark, however few events it was sampled on."""
 
 
-def run_group(
-    group: PatternGroup,
-    frame: DataFrame,
-    options: MultiOptions,
-    *,
-    bad_rows: str,
-    progress: Callable[[Progress], None] | None = None,
-) -> dict[str, SparkRun]:
+def run_group(group: PatternGroup, frame: DataFrame, options: MultiOptions, *, bad_rows: str) -> dict[str, SparkRun]:
     """The lazy matches of all queries of a group over a DataFrame."""
     events = relevant_events(group, frame)
-    plan = sampled_plan(group, sampled_statistics(group, frame), options, progress)
+    plan = sampled_plan(group, sampled_statistics(group, frame), options)
     policy = "drop" if bad_rows == "quarantine" else bad_rows
     spread = distributed(group, events, arrival=group.all_rows and group.first.ties == "arrival")
     with worker_interpreter(spread):
@@ -65,16 +58,13 @@ def run_group(
     return {name: SparkRun(found, bad_events(group.plans[name], frame), labelled) for name, found in matches.items()}
 
 
-def sampled_plan(
-    group: PatternGroup,
-    statistics: SharedStatistics,
-    options: MultiOptions,
-    progress: Callable[[Progress], None] | None = None,
-) -> SharedPlan:
+def sampled_plan(group: PatternGroup, statistics: SharedStatistics, options: MultiOptions) -> SharedPlan:
     """The plan for a sample of the events, searched for a part of the time that the sample is expected to take, or a second."""
+    if options.search not in SEARCHES:
+        return plan_shared(group.leaves, group.clauses, statistics, options)
     first = plan_shared(group.leaves, group.clauses, statistics, replace(options, search="none"))
     seconds = min(options.seconds, max(LEAST_SECONDS, WORTH * expected_seconds(first)))
-    return plan_shared(group.leaves, group.clauses, statistics, replace(options, seconds=seconds), progress)
+    return plan_shared(group.leaves, group.clauses, statistics, replace(options, seconds=seconds))
 
 
 def sampled_statistics(group: PatternGroup, frame: DataFrame) -> SharedStatistics:

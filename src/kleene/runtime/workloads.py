@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -13,29 +12,23 @@ from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import Planner, observe_shared
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.multi.cost import SharedStatistics
-from kleene.plan.multi.search import MultiOptions, Progress
-from kleene.plan.pattern_groups import PatternGroup
+from kleene.plan.multi.groups import PatternGroup
+from kleene.plan.multi.search import MultiOptions
 from kleene.runtime.arrow import Run, batches_of, finished, in_stream_order, match_batches
 
 
 def run_group(
-    group: PatternGroup,
-    events: pa.Table,
-    options: MultiOptions,
-    *,
-    bad_rows: str = "error",
-    progress: Callable[[Progress], None] | None = None,
-    **tuning: Any,
+    group: PatternGroup, events: pa.Table, options: MultiOptions, *, bad_rows: str = "error"
 ) -> Iterator[tuple[str, Run]]:
     """Matches the queries of a group over a table: a run for each."""
     ordered = in_stream_order(events, group.bound.schema)
-    matcher = SharedMatcher(group, Planner(group, options, progress=progress), events.schema, bad_rows=bad_rows, **tuning)
+    matcher = SharedMatcher(group, Planner(group, options), events.schema, bad_rows=bad_rows)
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in group.plans}
     for name, rows in match_batches(matcher, batches_of(ordered)):
         found[name].append(rows)
     for name, batches in found.items():
         matches = pa.Table.from_batches(batches, matcher.output_schemas[name])
-        yield name, finished(matcher.bad_rows[name], matcher.metrics_of(name), matches, events.schema)
+        yield name, finished(matcher.bad_rows_of(name), matcher.metrics_of(name), matches, events.schema)
 
 
 SAMPLED = 1 << 18

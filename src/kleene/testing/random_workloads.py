@@ -48,7 +48,7 @@ from kleene.testing.random_queries import (
     some_conjuncts,
     some_window,
 )
-from kleene.testing.strategies import START, STRINGS, Example, Row
+from kleene.testing.strategies import START, STRINGS, Example, Row, assignments
 
 NEGATIVE = "n"
 COMPARED = ("x", "x", "y", "y", "s", "k")
@@ -400,23 +400,10 @@ def _stream(rng: Random, queries: Sequence[LogicalQuery], setting: Setting) -> l
 
 def _affordable(rng: Random, queries: Sequence[LogicalQuery], rows: list[Row]) -> list[Row]:
     """As many of the events, without some at the beginning or at the end, as the oracle can bear."""
-    while any(_assignments(query, rows) > MOST_ASSIGNMENTS for query in queries):
+    enumerated = [query for query in queries if query.strategy is ANY]
+    while any(assignments(query, rows) > MOST_ASSIGNMENTS for query in enumerated):
         rows = rows[1:] if chance(rng, 0.5) else rows[:-1]
     return rows
-
-
-def _assignments(query: LogicalQuery, rows: Sequence[Row]) -> int:
-    """How many assignments of events there are at most, order and conditions aside."""
-    if query.strategy is not ANY:
-        return 0
-    total = 0
-    for branch in normalize(query.pattern):
-        product = 1
-        for event in branch.positives:
-            own = sum(row["type"] in event.types for row in rows)
-            product *= (1 << own) if event.is_kleene else own
-        total += product
-    return total
 
 
 # --- workloads --------------------------------------------------------------------------------------------------------

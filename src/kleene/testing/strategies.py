@@ -13,7 +13,7 @@ Cost: well under 0.3 ms an example.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -147,7 +147,7 @@ def _saseplus_stream(rng: Random, query: LogicalQuery, integer_time: bool) -> li
 MOST_ASSIGNMENTS = 600
 
 
-def _assignments(query: LogicalQuery, rows: list[Row]) -> int:
+def assignments(query: LogicalQuery, rows: Sequence[Row]) -> int:
     """How many assignments of events there are at most, order and conditions aside."""
     total = 0
     for branch in normalize(query.pattern):
@@ -170,7 +170,7 @@ def _any_match_stream(rng: Random, query: LogicalQuery, integer_time: bool) -> l
     for row in rows if forbidden else ():
         if chance(rng, 0.1):
             row["type"] = rng.choice(rng.choice(forbidden).types)
-    while _assignments(query, rows) > MOST_ASSIGNMENTS:
+    while assignments(query, rows) > MOST_ASSIGNMENTS:
         rows.pop()
     return rows
 

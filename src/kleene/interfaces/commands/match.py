@@ -187,7 +187,7 @@ def _embedded(arguments: argparse.Namespace, queries: Workload, name: str, paths
     # A row set aside is shown whole; otherwise only what the plan reads leaves the files.
     needed = None if options.bad_rows == "quarantine" else plan.columns
     schema, batches = events.stream(paths, progress, needed)
-    matcher = build_matcher(plan, schema, bad_rows=options.bad_rows)
+    matcher = build_matcher(plan, schema, bad_rows=options.bad_rows or "error")
     if arguments.unsorted:
         batches = _sorted(schema, batches, plan)
 

@@ -45,7 +45,7 @@ class Completion:
         node = run.program.plan.nodes[root.node]
         self._narrower = node.window != clause.window
         self._kleene = [index for index, event in enumerate(self._branch.components) if event.is_kleene]
-        self._places = [run.leaves[group.test_of(clause.query, self._branch.variables[index])].last for index in self._kleene]
+        self._places = [run.leaves[group.numbers[clause.query, self._branch.variables[index]]].last for index in self._kleene]
         self._asked = self._conditions()
         self._indexes = [NegativeIndex(*item) for item in self._negatives()]
 
@@ -70,7 +70,7 @@ class Completion:
         negation = self._branch.negation
         for component in negation.components if negation else ():
             assert negation is not None
-            rows = run.rows_of(run.program.group.test_of(query, component.event.variable))
+            rows = run.rows_of(run.program.group.numbers[query, component.event.variable])
             yield (
                 component, self._branch.variables, rows, negation.method, negation.window, run.working, run.row_rank, run.codes,
                 run.groups.order,
@@ -199,7 +199,7 @@ class Completion:
         held = clock.take(last) - clock.take(first) < self._window
         for name in self._overlapping(event, component):
             if name in matches.lists:
-                held &= _share_nothing(found, event.variable, name, len(self._run.working))
+                held &= found.differ(event.variable, name, len(self._run.working))
         return found.select(held)
 
     def _overlapping(self, event: Event, component: int) -> Iterator[str]:
@@ -230,14 +230,3 @@ def _stretches(sizes: Array) -> Iterator[tuple[int, int]]:
 
 def _rows(items: list[Array], count: int) -> Array:
     return np.array(items, np.int32).reshape(len(items), count)
-
-
-def _share_nothing(matches: Matches, one: str, other: str, rows: int) -> Array:
-    """Which matches bind no event to both of two lists."""
-    numbered = []
-    for name in (one, other):
-        offsets, places = matches.lists[name]
-        numbered.append(np.repeat(np.arange(matches.count), np.diff(offsets)) * rows + places)
-    held = np.ones(matches.count, bool)
-    held[numbered[0][np.isin(numbered[0], numbered[1])] // rows] = False
-    return held

@@ -14,10 +14,10 @@ from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
 from kleene.pattern.operators import Sequence as SequencePattern
 from kleene.pattern.policies import Output
-from kleene.pattern.predicates import Attribute, Expression, transform
+from kleene.pattern.predicates import Expression
 from kleene.plan.keys import always_has, key_attributes
 from kleene.plan.lazy import LazyBranch, LazyPlan
-from kleene.plan.multi.clauses import Clause, Leaf, clauses_of, leaf_of
+from kleene.plan.multi.clauses import Clause, Leaf, clauses_of, leaf_of, renamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class PatternGroup:
     clauses: tuple[Clause, ...]
     tests: tuple[Test, ...]
     """The leaves, and after them the tests of Kleene and negative components."""
-    numbers: Mapping[Leaf, int]
-    """The number of each test."""
+    numbers: Mapping[tuple[str, str], int]
+    """For each query and variable the number of its test."""
     columns: tuple[str, ...]
     waiting: frozenset[str]
     """The queries whose matches may end with an event that no single component binds, or wait for their window to pass."""
@@ -68,11 +68,6 @@ class PatternGroup:
     def first(self) -> LazyPlan:
         """Any of the plans, for what all of them have in common."""
         return next(iter(self.plans.values()))
-
-    def test_of(self, query: str, variable: str) -> int:
-        """The number of the test of a component."""
-        found = next(item for item in self.plans[query].scanned if item[0].variable == variable)
-        return self.numbers[leaf_of(*found)]
 
 
 def grouped(plans: Mapping[str, LazyPlan]) -> Iterator[PatternGroup]:
@@ -121,12 +116,14 @@ def _common(plan: LazyPlan) -> Any:
 
 def _group(plans: Mapping[str, LazyPlan]) -> PatternGroup:
     leaves, clauses = clauses_of(plans)
-    numbers = {leaf: number for number, leaf in enumerate(leaves)}
+    known = {leaf: number for number, leaf in enumerate(leaves)}
+    numbers: dict[tuple[str, str], int] = {}
     given: dict[int, tuple[Event, tuple[Expression, ...]]] = {}
-    scanned = [item for plan in plans.values() for item in plan.scanned]
-    for item in sorted(scanned, key=lambda item: item[0].negated):
-        given.setdefault(numbers.setdefault(leaf_of(*item), len(numbers)), item)
-    tests = tuple(_renamed(*given[number], f"e{number}") for number in range(len(given)))
+    scanned = [(query, item) for query, plan in plans.items() for item in plan.scanned]
+    for query, item in sorted(scanned, key=lambda found: found[1][0].negated):
+        number = numbers[query, item[0].variable] = known.setdefault(leaf_of(*item), len(known))
+        given.setdefault(number, item)
+    tests = tuple(_test(*given[number], f"e{number}") for number in range(len(given)))
     first = next(iter(plans.values())).bound
     functions = dict.fromkeys(item for plan in plans.values() for item in plan.bound.query.functions)
     pattern = SequencePattern(tuple(test.event for test in tests))
@@ -148,12 +145,9 @@ def _waits(branch: LazyBranch) -> bool:
     return last or (branch.negation is not None and any(not item.before for item in branch.negation.components))
 
 
-def _renamed(event: Event, predicates: tuple[Expression, ...], name: str) -> Test:
-    def rule(node: Expression) -> Expression:
-        return replace(node, variable=name) if isinstance(node, Attribute) else node
-
+def _test(event: Event, predicates: tuple[Expression, ...], name: str) -> Test:
     single = Event(event.types, name, negated=event.negated)
-    return Test(single, tuple(transform(item, rule) for item in predicates))
+    return Test(single, tuple(renamed(item, {event.variable: name}) for item in predicates))
 
 
 def lacks_keys(group: PatternGroup, event_type: str) -> tuple[bool, ...]:

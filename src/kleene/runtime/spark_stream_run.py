@@ -1,0 +1,221 @@
+"""A run over a streaming DataFrame: the DataFrames that come out of it, and one query that writes them all.
+
+Each DataFrame is written by a streaming query of its own, with a state of its own, if it is given to `writeStream`. `write`
+takes several of them to their sinks in one query: a micro-batch is computed once and kept until all of it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kleene.common.errors import BindingError, PlanningError, Problem, nearest
+from kleene.runtime.spark_batch import worker_interpreter
+from kleene.runtime.spark_streaming import StreamPlan, decoded, operated, packed
+from kleene.runtime.stream_bucket import BAD, LATE, MATCHES, PROBLEM
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+KINDS = {"late": LATE, "bad_rows": BAD, "problems": PROBLEM}
+"""What comes out of a stream beside matches."""
+
+PROBLEMS = pa.schema([("query", pa.string()), ("query_version", pa.int32()), ("problem", pa.string())])
+
+Sink = str | Callable[["DataFrame", int], None]
+"""A folder, or a function that is given the rows of a micro-batch and its number."""
+
+
+@dataclass(frozen=True)
+class StreamRun:
+    """A stream that is matched; nothing happens until one of its DataFrames is written."""
+
+    frame: DataFrame
+    """The events."""
+    narrow: StreamPlan
+    """Of the columns that queries read."""
+    wide: StreamPlan
+    """Of all columns, which late and bad rows are delivered with."""
+    schemas: Mapping[str, pa.Schema]
+    """The columns of each query's rows."""
+    watermark: str | int | None
+    rules: DataFrame | None = None
+    """The stream of rules, where they can change; matches then have the same columns whatever their query."""
+
+    @property
+    def matches(self) -> Any:
+        """The matches: a DataFrame; of a workload a DataFrame for each query, by name."""
+        if len(self.schemas) == 1:
+            return self[next(iter(self.schemas))]
+        return {name: self[name] for name in self.schemas}
+
+    def __getitem__(self, query: str) -> DataFrame:
+        """The matches of a query."""
+        if query not in self.schemas:
+            raise BindingError(Problem(f"the stream has no query '{query}'", hint=nearest(query, self.schemas)))
+        self._require_provider()
+        return self._matches(self._labelled(self.narrow), query)
+
+    @property
+    def late(self) -> DataFrame:
+        """The events that came when the watermark had passed them."""
+        return self._other("late")
+
+    @property
+    def bad_rows(self) -> DataFrame:
+        """The rows with a NULL time, key or type, or an undeclared type, with a `reason`."""
+        return self._other("bad_rows")
+
+    @property
+    def problems(self) -> DataFrame:
+        """What is wrong with rules that are not in force."""
+        return self._other("problems")
+
+    def _other(self, name: str) -> DataFrame:
+        self._require_provider()
+        return self._rows(self._labelled(self.wide), name)
+
+    def write(
+        self,
+        sinks: Mapping[str, Sink],
+        *,
+        checkpoint: str,
+        trigger: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        format: str = "parquet",
+    ) -> StreamingQuery:
+        """Starts one query that writes what comes out of the stream, each kind to a sink of its own.
+
+        Args:
+            sinks: By kind (`matches`, or the name of a query; `late`, `bad_rows`, `problems`) a folder, or a function of the
+                DataFrame of a micro-batch and its number. `matches` of several queries go to a subfolder for each. A folder
+                gets a subfolder `batch=N` for each micro-batch that has rows, which is written anew if the micro-batch is:
+                every row is there once. A function may be called again with the same number and rows.
+            checkpoint: The folder of the checkpoint.
+            trigger: How often, as arguments of `DataStreamWriter.trigger`: {"processingTime": "5 seconds"}.
+            name: The query's name.
+            format: Of the files in folders.
+        """
+        targets = self._targets(sinks)
+        names = [target.name for target in targets]
+        plan = self.wide if {"late", "bad_rows"} & set(names) else self.narrow
+
+        def write_batch(labelled: DataFrame, number: int) -> None:
+            labelled.persist()
+            try:
+                present = {(row["kind"], row["query"]) for row in labelled.select("kind", "query").distinct().collect()}
+                for target in targets:
+                    if target.is_among(present):
+                        target.write(target.rows(labelled), number, format)
+            finally:
+                labelled.unpersist()
+
+        labelled = self._labelled(plan)
+        writer = labelled.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(write_batch)
+        writer = writer if name is None else writer.queryName(name)
+        writer = writer if trigger is None else writer.trigger(**trigger)
+        with self._provider(), worker_interpreter(labelled):
+            return writer.start()
+
+    def _targets(self, sinks: Mapping[str, Sink]) -> list[_Target]:
+        known = [MATCHES, *self.schemas, *KINDS]
+        problems = [Problem(f"a stream gives no '{name}'", hint=nearest(name, known)) for name in sinks if name not in known]
+        if not sinks:
+            problems = [Problem("nothing is written", hint="give a sink: {'matches': folder}")]
+        if problems:
+            raise BindingError(problems)
+        found = []
+        for name, sink in sinks.items():
+            if name in KINDS:
+                found.append(_Target(name, KINDS[name], None, sink, partial(self._rows, name=name)))
+                continue
+            for query in self.schemas if name == MATCHES else (name,):
+                own = f"{sink}/{query}" if isinstance(sink, str) and name == MATCHES and len(self.schemas) > 1 else sink
+                label = None if self.rules is not None else query
+                found.append(_Target(name, MATCHES, label, own, partial(self._matches, query=query)))
+        return found
+
+    def _labelled(self, plan: StreamPlan) -> DataFrame:
+        with worker_interpreter(self.frame):
+            packets = packed(plan, self.frame, self.watermark)
+            if self.rules is not None:
+                packets = packets.unionByName(broadcast(plan, self.rules))
+            return operated(plan, packets)
+
+    def _matches(self, labelled: DataFrame, query: str) -> DataFrame:
+        return decoded(labelled, self.schemas[query], MATCHES, None if self.rules is not None else query)
+
+    def _rows(self, labelled: DataFrame, name: str) -> DataFrame:
+        reason = pa.field("reason", pa.string())
+        schema = {"late": self.wide.events, "bad_rows": self.wide.events.append(reason), "problems": PROBLEMS}[name]
+        return decoded(labelled, schema, KINDS[name])
+
+    # The state store
+
+    @cached_property
+    def _conf(self) -> Any:
+        return self.frame.sparkSession.conf
+
+    def _require_provider(self) -> None:
+        if self._conf.get(PROVIDER, "") != ROCKSDB:
+            message = "Spark keeps the state of this stream in RocksDB only, and the session is set to another store"
+            hint = f"spark.conf.set({PROVIDER!r}, {ROCKSDB!r}) before the query is started, or use run(...).write(...)"
+            raise PlanningError(Problem(message, hint=hint))
+
+    @contextmanager
+    def _provider(self) -> Iterator[None]:
+        """The state store that the query needs, for the moment in which it takes its settings over from the session."""
+        before = self._conf.get(PROVIDER, None)
+        self._conf.set(PROVIDER, ROCKSDB)
+        try:
+            yield
+        finally:
+            if before is None:
+                self._conf.unset(PROVIDER)
+            else:
+                self._conf.set(PROVIDER, before)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What is written to one sink."""
+
+    name: str
+    kind: str
+    query: str | None
+    """None: of any query."""
+    sink: Sink
+    rows: Callable[[DataFrame], DataFrame]
+
+    def is_among(self, present: set[tuple[str, str]]) -> bool:
+        return any(kind == self.kind and self.query in (None, query) for kind, query in present)
+
+    def write(self, rows: DataFrame, number: int, format: str) -> None:
+        if callable(self.sink):
+            self.sink(rows, number)
+        else:
+            rows.write.mode("overwrite").format(format).save(f"{self.sink}/batch={number}")
+
+
+def broadcast(plan: StreamPlan, rules: DataFrame) -> DataFrame:
+    """Changes of rules as packets for every bucket."""
+    from pyspark.sql import functions as f
+
+    from kleene.runtime.spark_streaming import RULES
+
+    groups = [group for item in plan.distributions for group in item.groups]
+    return rules.select(
+        f.explode(f.array(*(f.lit(group) for group in groups))).alias("group"),
+        f.lit(RULES).alias("kind"),
+        f.lit(0).cast("long").alias("rows"),
+        rules["rules"].cast("binary").alias("blob"),
+    )
