@@ -24,6 +24,7 @@ _HOMES = {
     "kleene.interfaces.api": ("Query", "query", "statistics"),
     "kleene.interfaces.history": ("history",),
     "kleene.interfaces.compressed": ("count", "expand", "matches", "sample"),
+    "kleene.interfaces.rules": ("Rules", "rules"),
     "kleene.interfaces.workload": ("Workload", "workload"),
     "kleene.common.errors": (
         "KleeneError",
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from kleene.interfaces.compressed import matches as matches
     from kleene.interfaces.compressed import sample as sample
     from kleene.interfaces.history import history as history
+    from kleene.interfaces.rules import Rules as Rules
+    from kleene.interfaces.rules import rules as rules
     from kleene.interfaces.workload import Workload as Workload
     from kleene.interfaces.workload import workload as workload
     from kleene.pattern.builder import all_of as all_of

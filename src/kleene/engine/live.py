@@ -161,9 +161,14 @@ class LiveMatcher(ReportingMatcher):
 
         All events at the watermark have come as well: a row of expiry depends on those of its instant.
         """
+        if len(self._working):
+            yield from self._pass(watermark)
+        if watermark is not None:
+            self._reported = watermark
+            self._forget(watermark)
+
+    def _pass(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
         working = self._working
-        if not len(working):
-            return
         live = LivePass(self._live, self._measures, working, self._rank(), self._cells)
         triggers = live.triggers(self._live.trigger_bits)
         run = self._make_pass() if working.pending or self._live.looks_ahead else None
@@ -177,10 +182,8 @@ class LiveMatcher(ReportingMatcher):
         if rows is not None and rows.num_rows:
             yield rows
         if watermark is not None:
-            self._reported = watermark
-            self._cells = None if self._live.looks_ahead else live.cells(spans)
+            self._cells = None if self._live.looks_ahead else live.cells(spans, watermark)
             self._earliest = run.earliest if run is not None else self._earliest
-            self._forget(watermark)
 
     def _rank(self) -> Array:
         if self._live.total_order and self._live.ties == "arrival":
@@ -243,8 +246,9 @@ class LiveMatcher(ReportingMatcher):
             for view in live.views:
                 spans = live.spans(lives.matches, view)
                 collected.put(replace(spans, death=np.minimum(spans.death, _ended(live, lives, view))))
-            unexpired = live.expiry(lives.matches.first) > live.axis.of_row[-1]
-            self._lives[index] = lives.select((lives.end == len(self._working)) & unexpired)
+            if watermark is not None:
+                alive = (lives.end == len(self._working)) & live.unexpired(lives.matches.first, watermark)
+                self._lives[index] = lives.select(alive)
 
     def _find_lives(self, run: Any, live: LivePass, rows: Array) -> None:
         """Adds the matches that new events complete; those that are ended before they begin are no matches."""

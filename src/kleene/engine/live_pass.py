@@ -262,6 +262,11 @@ class LivePass:
             return np.append(self.axis.of_row, NEVER).take(self._leaving.take(first))
         return np.full(first.size, NEVER)
 
+    def unexpired(self, first: Array, watermark: int) -> Array:
+        """Which first events have not left the window by the watermark."""
+        window = self._bound.window
+        return np.ones(first.size, bool) if window is None else self.ts.take(first) + window > watermark
+
     def spans(self, matches: Matches, view: int = TRIGGERS) -> Spans:
         """Matches, given by rows, as spans that live until they expire."""
         first = matches.first
@@ -289,12 +294,12 @@ class LivePass:
         birth = np.full(cells.first.size, BEFORE)
         return Spans(self.keys.of_cells(), cells.first, birth, self.expiry(cells.first), ints, cells.floats)
 
-    def cells(self, spans: Spans) -> Cells | None:
-        """What outlives the pass; first events are still given by the rows of this pass."""
-        alive = np.flatnonzero(spans.death > self.axis.of_row[-1])
-        if not alive.size:
+    def cells(self, spans: Spans, watermark: int) -> Cells | None:
+        """What outlives the pass and the watermark; first events are still given by the rows of this pass."""
+        alive = (spans.death > self.axis.of_row[-1]) & self.unexpired(spans.first, watermark)
+        if not alive.any():
             return None
-        left = spans.take(alive)
+        left = spans.take(np.flatnonzero(alive))
         left.birth[:] = BEFORE
         left = left.folded(self._measures.kinds)
         extremes = {field: extreme_values(codes, left.ints[:, field]) for field, codes in self._values.codes.items()}

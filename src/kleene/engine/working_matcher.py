@@ -107,14 +107,19 @@ class WorkingMatcher(ABC):
         return len(self._working)
 
     def due(self, watermark: int) -> int | None:
-        """The next watermark at which something happens, or all that is kept can go, even if no event comes."""
+        """The next watermark at which something happens even if no event comes."""
         ts = self._working.ts
         found: list[int] = []
-        for window, eager in self._windows() if ts.size else ():
-            at = int(np.searchsorted(ts, watermark - window)) if eager else ts.size
-            found.append(int(ts[at]) + window if at < ts.size else int(ts[-1]) + 2 * window)
-        later = [instant + 1 for instant in found if instant >= watermark]
-        return min(later, default=None)
+        for window, eager in self._windows():
+            at = int(np.searchsorted(ts, watermark - window))
+            if eager and at < ts.size:
+                found.append(int(ts[at]) + window + 1)
+        return min(found, default=None)
+
+    @property
+    def memory(self) -> int:
+        """With a window: no event matters longer than this."""
+        return 2 * max((window for window, _ in self._windows()), default=0)
 
     def snapshot(self) -> State:
         """After `advance`: what `restore` needs besides the events since the horizon."""

@@ -247,9 +247,9 @@ class Query:
         """The run over events, with checked options."""
         if is_spark_frame(events):
             if events.isStreaming:
-                from kleene.interfaces.streams import run_stream
+                from kleene.interfaces.streams import run_query
 
-                return run_stream({self.name: self}, events, options)
+                return run_query(self, events, options)
             from kleene.runtime.spark_batch import arrow_schema, run_spark
 
             return run_spark(self.plan_for(arrow_schema(events), options), events, bad_rows=options.bad_rows or "error")

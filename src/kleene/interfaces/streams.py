@@ -1,25 +1,34 @@
-"""Queries over streaming DataFrames: which plans there are, how the events are spread, and what travels."""
+"""Queries over streaming DataFrames: which plans there are, how the events are spread, and what travels.
+
+Queries that read the same events are a stage. One that reads composite events is in a later stage than those that make them,
+and stays so far behind the watermark that they are there in time.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import BindingError, PlanningError, Problem
+from kleene.common.errors import BindingError, Problem
 from kleene.interfaces.api import Options, Query
+from kleene.interfaces.composites import Composite, cast_frame, common_schema, composite_of, own_options
 from kleene.interfaces.shared_runs import multi_options_of, naming, shared_plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from kleene.interfaces.workload import Workload
     from kleene.plan.multi.search import MultiOptions
-    from kleene.runtime.spark_stream_run import StreamRun
+    from kleene.plan.optimizer import Plan
+    from kleene.runtime.spark_stream_run import Stage, StreamRun
+    from kleene.runtime.stream_plan import Distribution
     from kleene.runtime.stream_units import StreamQuery
 
-RESERVED = ("reason",)
+RESERVED = "reason"
 """A column of bad rows."""
 
 
@@ -28,66 +37,149 @@ def is_streaming(events: Any) -> bool:
     return bool(getattr(events, "isStreaming", False))
 
 
-def run_stream(queries: Mapping[str, Query], events: DataFrame, options: Options) -> StreamRun:
-    """The queries over a streaming DataFrame."""
-    import pyarrow as pa
-
+def run_query(item: Query, events: DataFrame, options: Options) -> StreamRun:
+    """One query over a streaming DataFrame."""
     from kleene.runtime.spark_batch import arrow_schema
-    from kleene.runtime.spark_functions import pickled
     from kleene.runtime.spark_stream_run import StreamRun
-    from kleene.runtime.spark_streaming import Distribution, StreamPlan, groups_for
-    from kleene.runtime.stream_units import QuerySet
+
+    schema = arrow_schema(events)
+    require_free(schema)
+    plan = item.plan_for(schema, options)
+    found = stream_query(item, plan, options)
+    stage = _stage(events, schema, [found], options, None)
+    return StreamRun((stage,), {item.name: found.schema(schema)}, options.watermark)
+
+
+def run_workload(workload: Workload, events: DataFrame, options: Options) -> StreamRun:
+    """The queries of a workload over a streaming DataFrame."""
+    from kleene.runtime.spark_batch import arrow_schema
+    from kleene.runtime.spark_stream_run import StreamRun
 
     given, multi = multi_options_of(options)
-    schema = arrow_schema(events)
-    _require_free(schema)
-    planned = [_stream_query(item, schema, given, multi, alone=len(queries) == 1) for item in queries.values()]
-    for item in planned:
+    base = arrow_schema(events)
+    require_free(base)
+    planned = _planned(workload, base, given, multi)
+    schemas = {name: item.found.schema(item.events) for name, item in planned.items()}
+    stages: dict[tuple[str, ...], list[_Planned]] = {}
+    for name in workload.order:
+        stages.setdefault(planned[name].producers, []).append(planned[name])
+    later = [
+        event for members in stages.values() for item in members if item.read for event in item.found.plan.bound.components
+    ]
+    watched = tuple(sorted({name for event in later for name in event.types}))
+    found = []
+    for producers, members in stages.items():
+        read, schema = members[0].read, members[0].events
+        frame = cast_frame(events, schema) if producers else events
+        stage = _stage(frame, schema, [item.found for item in members], given, multi)
+        lag = max((planned[name].delay for name in producers), default=0)
+        own = partial(replace, made=tuple(map(_made, read)), lag=lag, watched=() if producers else watched)
+        found.append(replace(stage, narrow=own(stage.narrow), wide=own(stage.wide)))
+    return StreamRun(tuple(found), {name: schemas[name] for name in workload.queries}, options.watermark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A query of a workload with what it reads."""
+
+    found: StreamQuery
+    events: pa.Schema
+    producers: tuple[str, ...]
+    read: tuple[Composite, ...]
+    delay: int
+    """How much later than the watermark its matches are known."""
+
+
+def _planned(workload: Workload, base: pa.Schema, options: Options, multi: MultiOptions | None) -> dict[str, _Planned]:
+    """The queries in an order in which producers come first."""
+    from kleene.plan.lazy import LazyPlan
+
+    found: dict[str, _Planned] = {}
+    made: dict[str, Composite] = {}
+    for name in workload.order:
+        item, producers = workload.queries[name], workload.producers(name)
+        with naming(name):
+            read = [made[other] for other in producers]
+            own = own_options(item, options, read)
+            schema = common_schema(base, read)
+            plan = item.plan_for(schema, own)
+            shared = shared_plan(item, schema, own, multi)
+            query = stream_query(item, plan, own, shared if isinstance(shared, LazyPlan) else None)
+            if item.logical.into is not None:
+                made[name] = composite_of(item, base, query.schema(schema), options)
+        before = max((found[other].delay for other in producers), default=0)
+        found[name] = _Planned(query, schema, producers, tuple(read), before + _delay(plan))
+    return found
+
+
+def _delay(plan: Plan) -> int:
+    """How much later than its last event a match may be known: its window, if the end is negated."""
+    from kleene.engine.reporting import Due
+
+    return (plan.bound.window or 0) if hasattr(plan, "branches") and Due.of(plan).postponed else 0
+
+
+def _made(composite: Composite) -> Any:
+    import pyarrow as pa
+
+    from kleene.runtime.stream_plan import Made
+
+    integer = pa.types.is_integer(composite.schema.field(composite.type).type)
+    event_type = int(composite.event_type) if integer else composite.event_type
+    return Made(composite.query, event_type, tuple(composite.attributes))
+
+
+def require_free(schema: pa.Schema) -> None:
+    """That no column has the name of one that streams add."""
+    if RESERVED in schema.names:
+        message = f"the events have a column '{RESERVED}', which is what streams call the reason of a bad row"
+        raise BindingError(Problem(message, hint="rename the column"))
+
+
+def _stage(
+    frame: DataFrame, schema: pa.Schema, queries: Sequence[StreamQuery], options: Options, multi: MultiOptions | None
+) -> Stage:
+    import pyarrow as pa
+
+    from kleene.runtime.spark_functions import pickled
+    from kleene.runtime.spark_stream_run import Stage
+    from kleene.runtime.stream_plan import StreamPlan
+
+    for item in queries:
         for function in item.plan.bound.query.functions:
             pickled(function)  # raises here what Spark would report as an error of its own
     spread: dict[tuple[str, ...], list[StreamQuery]] = {}
-    for item in planned:
+    for item in queries:
         spread.setdefault(item.plan.keys, []).append(item)
-    partitions = int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    read = {name for item in queries for name in item.plan.columns}
+    policy = options.bad_rows or "quarantine"
+    wide = StreamPlan(queries[0].plan.bound.schema, schema, distributions(frame, spread, options, multi), policy)
+    narrow = replace(wide, events=pa.schema([field for field in schema if field.name in read]))
+    return Stage(frame, narrow, wide)
+
+
+def distributions(
+    frame: DataFrame, spread: Mapping[tuple[str, ...], Sequence[StreamQuery]], options: Options, multi: MultiOptions | None
+) -> tuple[Distribution, ...]:
+    """Queries by the keys that spread their events, over buckets that lie evenly on the shuffle partitions."""
+    from kleene.runtime.stream_plan import Distribution, groups_for
+    from kleene.runtime.stream_units import QuerySet
+
+    partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     counts = [(options.buckets or partitions) if keys else 1 for keys in spread]
-    distributions = tuple(
+    return tuple(
         Distribution(keys, QuerySet(tuple(members), multi), groups)
         for (keys, members), groups in zip(spread.items(), groups_for(counts, partitions), strict=True)
     )
-    first = planned[0].plan.bound.schema
-    read = {name for item in planned for name in item.plan.columns}
-    wide = StreamPlan(first, schema, distributions, options.bad_rows or "quarantine")
-    narrow = replace(wide, events=pa.schema([field for field in schema if field.name in read]))
-    schemas = {item.name: item.schema(schema) for item in planned}
-    return StreamRun(events, narrow, wide, schemas, options.watermark)
 
 
-def _require_free(schema: pa.Schema) -> None:
-    problems = [
-        Problem(f"the events have a column '{name}', which is what Kleene calls a column of bad rows", hint="rename the column")
-        for name in RESERVED
-        if name in schema.names
-    ]
-    if problems:
-        raise BindingError(problems)
-
-
-def _stream_query(item: Query, schema: pa.Schema, options: Options, multi: MultiOptions | None, *, alone: bool) -> StreamQuery:
-    from kleene.plan.lazy import LazyPlan
+def stream_query(item: Query, plan: Plan, options: Options, shared: Any = None, version: int = 1) -> StreamQuery:
+    """A query with its plans, and a key that tells it and what its results depend on from any other."""
     from kleene.runtime.stream_units import StreamQuery
 
-    with naming(item.name):
-        if item.logical.into is not None and not alone:
-            raise PlanningError(Problem("not supported yet: RETURN ... INTO in a stream"))
-        own = replace(options, stats=(options.stats or {}).get(item.name) if isinstance(options.stats, Mapping) else None)
-        plan = item.plan_for(schema, options if alone else own)
-        shared = None if alone else shared_plan(item, schema, own, multi)
-        return StreamQuery(item.name, 1, key_of(item, options), plan, shared if isinstance(shared, LazyPlan) else None)
-
-
-def key_of(item: Query, options: Options, version: int = 1) -> str:
-    """What tells a query and what its results depend on from any other."""
     read = (options.time, options.type, options.partition_by, options.order_by, options.ties, options.output)
     declared = None if options.schema is None else sorted((name, sorted(own)) for name, own in options.schema.items())
-    described = (item.name, version, str(item), read, declared, sorted((options.params or {}).items()), repr(options.limits))
-    return f"{item.name}#{version}#{hashlib.sha256(repr(described).encode()).hexdigest()[:16]}"
+    params = sorted((options.params or {}).items())
+    described = (item.name, version, str(item), read, declared, params, repr(options.limits))
+    digest = hashlib.sha256(repr(described).encode()).hexdigest()[:16]
+    return StreamQuery(item.name, version, f"{item.name}#{version}#{digest}", plan, shared)

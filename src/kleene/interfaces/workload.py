@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import BindingError, DataError, Problem, nearest
+from kleene.common.errors import BindingError, Problem, nearest
 from kleene.interfaces.api import Options, Query, arrow_schema_of, is_spark_frame, options_of, query
+from kleene.interfaces.composites import Composite, common_schema, composite_of, held, own_options, with_composites
 from kleene.interfaces.functions import functions_of
 from kleene.interfaces.shared_runs import (
     SharedExplanation,
@@ -29,16 +30,13 @@ from kleene.interfaces.shared_runs import (
     run_together,
     shared_plan,
 )
-from kleene.interfaces.streams import is_streaming, run_stream
+from kleene.interfaces.streams import is_streaming, run_workload
 from kleene.interfaces.workload_sources import named_queries
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery
 from kleene.pattern.registered import Function
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-
     from kleene.plan.aggregate import CounterPlan
     from kleene.plan.lazy import LazyPlan
     from kleene.plan.multi.search import Progress
@@ -102,35 +100,35 @@ class Workload:
         self._require_composable(given)
         self._require_statistics_by_name(given.stats)
         if is_streaming(events):
-            return run_stream(self.queries, events, options_of(options))
-        source = _held(events)
+            return run_workload(self, events, options_of(options))
+        source = held(events)
         base = arrow_schema_of(source)
-        made: dict[str, _Composite] = {}
+        made: dict[str, Composite] = {}
         runs: dict[str, Any] = {}
         together: dict[tuple[str, ...], dict[str, CounterPlan | LazyPlan]] = {}
         for name in self.order:
             with self._naming(name):
                 item, producers = self.queries[name], self.producers(name)
                 read = [made[other] for other in producers]
-                own = _own_options(item, given, read)
-                plan = shared_plan(item, _common_schema(base, read), own, multi)
+                own = own_options(item, given, read)
+                plan = shared_plan(item, common_schema(base, read), own, multi)
                 if is_spark_frame(source) and item.logical.aggregates:
                     plan = None
                 if plan is not None:
                     together.setdefault(producers, {})[name] = plan
                     continue
-                run = item.run_for(_with_composites(source, base, read), own)
+                run = item.run_for(with_composites(source, base, read), own)
                 if item.logical.into is not None:
-                    made[name] = _composite(item, base, arrow_schema_of(run.matches), given, run.matches)
+                    made[name] = composite_of(item, base, arrow_schema_of(run.matches), given, run.matches)
                 runs[name] = run
         for producers, plans in together.items():
             read = [made[name] for name in producers]
             with self._naming(next(iter(plans))):
-                own_events = _with_composites(source, base, read)
+                own_events = with_composites(source, base, read)
             runs.update(run_together(plans, own_events, given, multi))
             for name in plans.keys() - runs.keys():
                 with self._naming(name):
-                    runs[name] = self.queries[name].run_for(own_events, _own_options(self.queries[name], given, read))
+                    runs[name] = self.queries[name].run_for(own_events, own_options(self.queries[name], given, read))
         return {name: runs[name] for name in self.queries}
 
     def explain(self, events: Any, **options: Any) -> dict[str, Plan]:
@@ -139,15 +137,15 @@ class Workload:
         self._require_composable(given)
         self._require_statistics_by_name(given.stats)
         base = arrow_schema_of(events)
-        made: dict[str, _Composite] = {}
+        made: dict[str, Composite] = {}
         plans: dict[str, Plan] = {}
         counted: dict[tuple[str, ...], dict[str, CounterPlan]] = {}
         for name in self.order:
             with self._naming(name):
                 item, producers = self.queries[name], self.producers(name)
                 read = [made[other] for other in producers]
-                schema = _common_schema(base, read)
-                own = _own_options(item, given, read)
+                schema = common_schema(base, read)
+                own = own_options(item, given, read)
                 plan = None if is_spark_frame(events) else counter_plan(item, schema, own)
                 if plan is not None:
                     counted.setdefault(producers, {})[name] = plan
@@ -155,7 +153,7 @@ class Workload:
                 if item.logical.into is not None:
                     from kleene.engine.build import build_matcher
 
-                    made[name] = _composite(item, base, build_matcher(plans[name], schema).output_schema, given)
+                    made[name] = composite_of(item, base, build_matcher(plans[name], schema).output_schema, given)
         for own_plans in counted.values():
             plans.update(beside(own_plans))
         return {name: plans[name] for name in self.queries}
@@ -176,20 +174,20 @@ class Workload:
         given, multi = multi_options_of(options_of(options))
         self._require_composable(given)
         self._require_statistics_by_name(given.stats)
-        held = events if isinstance(events, pa.Schema) else _held(events)
-        base = arrow_schema_of(held)
+        source = events if isinstance(events, pa.Schema) else held(events)
+        base = arrow_schema_of(source)
         plans: dict[str, LazyPlan] = {}
         alone: list[str] = []
         for name, item in self.queries.items():
             with self._naming(name):
                 plan = None
                 if not self.producers(name) and not item.logical.aggregates:
-                    plan = shared_plan(item, base, _own_options(item, given, []), multi)
+                    plan = shared_plan(item, base, own_options(item, given, []), multi)
                 if isinstance(plan, LazyPlan):
                     plans[name] = plan
                 else:
                     alone.append(name)
-        return explained(plans, tuple(alone), held, multi or MultiOptions(), progress)
+        return explained(plans, tuple(alone), source, multi or MultiOptions(), progress)
 
     def with_query(self, name: str, source: Any) -> Workload:
         """The workload with one more query, or with another one under a name that it has. The others' results stay theirs.
@@ -299,200 +297,3 @@ def _cycle(names: Sequence[str]) -> BindingError:
     else:
         message = f"queries read each other's events in a circle: {' -> '.join(repr(name) for name in names)}"
     return BindingError(Problem(message, hint="events INTO a type can only be read by queries that they do not depend on"))
-
-
-# --- composite events -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Composite:
-    """The events that a query makes."""
-
-    query: str
-    event_type: str
-    time: str
-    type: str
-    schema: pa.Schema
-    """Of the events: the time, the type, the attributes."""
-    matches: Any = None
-    """A Table or a DataFrame; None where only plans are made."""
-
-    @property
-    def attributes(self) -> list[str]:
-        return [name for name in self.schema.names if name not in (self.time, self.type)]
-
-
-def _composite(item: Query, base: pa.Schema, matches: pa.Schema, options: Options, rows: Any = None) -> _Composite:
-    import pyarrow as pa
-
-    into = item.logical.into
-    assert into is not None
-    assert options.type is not None
-    types = base.field(options.type).type
-    if pa.types.is_integer(types) and not into.lstrip("-").isdigit():
-        raise BindingError(
-            Problem(f"it makes events of type '{into}', but the type column '{options.type}' holds {types} values")
-        )
-    roles = [pa.field(options.time, base.field(options.time).type), pa.field(options.type, types)]
-    attributes = [matches.field(column.alias) for column in item.logical.returns]
-    return _Composite(item.name, into, options.time, options.type, pa.schema([*roles, *attributes]), rows)
-
-
-def _own_options(item: Query, options: Options, read: list[_Composite]) -> Options:
-    """The options of one query: INTO needs a row per match; a declared schema gains the composite types that are read; of the
-    statistics, its own; a plan for aggregates is for queries that have some.
-    """
-    from kleene.plan.options import AggregateOptions, plan_options
-
-    output = "verbose" if item.logical.into is not None else options.output
-    problems = [
-        Problem(
-            f"the events of type '{composite.event_type}' that query '{composite.query}' makes have no '{name}'",
-            hint=f"order_by needs it of every event: add RETURN ... AS {name}",
-        )
-        for composite in read
-        for name in options.order_by
-        if name not in composite.schema.names
-    ]
-    own: dict[str, frozenset[str]] = {}
-    for composite in read:
-        own[composite.event_type] = own.get(composite.event_type, frozenset()) | frozenset(composite.attributes)
-    for name, attributes in own.items():
-        if attributes != (options.schema or {}).get(name, attributes):
-            message = f"schema declares the type '{name}' with other attributes than the events that queries make have"
-            hint = f"leave it out of schema: its attributes are {', '.join(sorted(attributes))}"
-            problems.append(Problem(message, hint=hint))
-    if problems:
-        raise BindingError(problems)
-    schema = None if options.schema is None else {**options.schema, **own}
-    plan = options.plan if item.logical.aggregates or not isinstance(plan_options(options.plan), AggregateOptions) else None
-    return replace(options, output=output, schema=schema, stats=(options.stats or {}).get(item.name), plan=plan)
-
-
-def _common_schema(base: pa.Schema, read: list[_Composite]) -> pa.Schema:
-    """The columns of events and composite events together; numbers of different widths become the wider one."""
-    import pyarrow as pa
-
-    if not read:
-        return base
-    fields: dict[str, pa.DataType] = {field.name: field.type for field in base}
-    problems: list[Problem] = []
-    for composite in read:
-        for field in composite.schema:
-            known = fields.setdefault(field.name, field.type)
-            common = _common_type(known, field.type)
-            if common is None:
-                message = (
-                    f"the events of type '{composite.event_type}' that query '{composite.query}' makes have '{field.name}' as "
-                    f"{field.type}, others have it as {known}"
-                )
-                problems.append(Problem(message, hint="name them apart with AS"))
-            else:
-                fields[field.name] = common
-    if problems:
-        raise BindingError(problems)
-    return pa.schema(list(fields.items()), base.metadata)
-
-
-def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type that holds the values of both, if they are of one kind."""
-    import pyarrow as pa
-
-    from kleene.common.schema import Kind, kind_of_arrow
-
-    if left == right:
-        return left
-    plain = [item.value_type if pa.types.is_dictionary(item) else item for item in (left, right)]
-    kinds = [kind_of_arrow(item) for item in plain]
-    if kinds[0] is not kinds[1] and Kind.NULL not in kinds and not all(kind.is_number for kind in kinds):
-        return None
-    try:
-        schemas = [pa.schema([pa.field("x", item)]) for item in plain]
-        return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
-    except pa.ArrowException:
-        return None
-
-
-def _held(events: Any) -> Any:
-    """A Spark DataFrame as it is, anything else as one table: it is read once for each query."""
-    if is_spark_frame(events):
-        return events
-    import pyarrow as pa
-
-    from kleene.runtime.arrow import event_stream
-
-    stream = event_stream(events)
-    return stream if isinstance(stream, pa.Table) else stream.read_all()
-
-
-def _with_composites(source: Any, base: pa.Schema, read: list[_Composite]) -> Any:
-    """The events and the composite events; the runtime sorts them."""
-    if not read:
-        return source
-    schema = _common_schema(base, read)
-    if is_spark_frame(source):
-        for composite in read:
-            source = _cast_frame(source, schema).unionByName(
-                _cast_frame(_composite_frame(composite), schema), allowMissingColumns=True
-            )
-        return source
-    import pyarrow as pa
-
-    tables = [source, *(_composite_table(composite) for composite in read)]
-    return pa.concat_tables([_cast_table(table, schema) for table in tables])
-
-
-def _composite_table(composite: _Composite) -> pa.Table:
-    import pyarrow as pa
-
-    matches: pa.Table = composite.matches
-    types = composite.schema.field(composite.type).type
-    name: Any = int(composite.event_type) if pa.types.is_integer(types) else composite.event_type
-    columns = [matches.column("match_end"), pa.array([name] * matches.num_rows, types)]
-    columns += [matches.column(attribute) for attribute in composite.attributes]
-    return pa.table(columns, schema=composite.schema)
-
-
-def _cast_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    import pyarrow as pa
-
-    columns = []
-    for field in schema:
-        if field.name not in table.schema.names:
-            columns.append(pa.nulls(table.num_rows, field.type))
-            continue
-        column = table.column(field.name)
-        try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
-        except pa.ArrowInvalid as error:
-            message = (
-                f"values of '{field.name}' do not fit into {field.type}, which holds those of composite events too: {error}"
-            )
-            raise DataError(Problem(message, hint="name the RETURN column apart with AS")) from error
-    return pa.table(columns, schema=schema)
-
-
-def _composite_frame(composite: _Composite) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    matches: DataFrame = composite.matches
-    columns = [matches["match_end"].alias(composite.time), f.lit(composite.event_type).alias(composite.type)]
-    columns += [matches[_quoted(name)] for name in composite.attributes]
-    return matches.select(*columns)
-
-
-def _cast_frame(frame: DataFrame, schema: pa.Schema) -> DataFrame:
-    """The frame with those of the schema's columns that it has, in the schema's types."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    wanted = {field.name: field.dataType for field in from_arrow_schema(schema, prefer_timestamp_ntz=True)}
-    columns = []
-    for field in frame.schema:
-        column = frame[_quoted(field.name)]
-        same = field.dataType == wanted[field.name]
-        columns.append(column if same else column.cast(wanted[field.name]).alias(field.name))
-    return frame.select(*columns)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -1,8 +1,6 @@
 """Where the queries of a workload come from: a folder of `.sase` files, one such file, or a table of queries.
 
-A file's name without its suffix is the name of its query. Of a folder the files directly in it are read, in the order of their
-names; subfolders are left alone, and so are files that begin with a dot or an underscore, as among event files. A table has the
-columns `name` and `query`, and may have `enabled`: rows where that is false are not looked at.
+Which files are read and how queries are named is in `kleene.runtime.rule_files`, as are the columns of a table.
 
 Every query is parsed and checked before any problem is raised, and all problems are raised as one error, each with its file (or
 the name of its query), line, column and caret.
@@ -11,21 +9,29 @@ the name of its query), line, column and caret.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import BindingError, DataError, KleeneError, Problem, nearest, render
+from kleene.common.errors import DataError, KleeneError, Problem, render
 from kleene.interfaces.api import Query, is_spark_frame, query
 from kleene.pattern.registered import Function
+from kleene.runtime.rule_files import (
+    SUFFIX,
+    enabled_rows,
+    files_in,
+    is_query_file,
+    query_columns,
+    query_name,
+    query_text,
+    row_problems,
+    shared_names,
+    typed_queries,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-SUFFIX = ".sase"
-REQUIRED = ("name", "query")
-ENABLED = "enabled"
 
 _A_QUERY = re.compile(r"\s*(PATTERN|EVENT)\s", re.IGNORECASE)
 
@@ -51,11 +57,11 @@ def named_queries(source: Any, functions: Sequence[Function] = ()) -> list[tuple
 def queries_in_files(path: Path, functions: Sequence[Function] = ()) -> list[tuple[str, Any]]:
     """The queries of a folder or of one file, by name."""
     files = query_files(path)
-    problems = _twice((file.stem, file.name) for file in files)
+    problems = list(shared_names((query_name(file), file.name) for file in files).values())
     texts: list[tuple[str, str, str]] = []
     for file in files:
         try:
-            texts.append((file.stem, str(file), _text(file)))
+            texts.append((query_name(file), str(file), query_text(file)))
         except DataError as error:
             problems += error.problems
     return _checked(texts, functions, problems)
@@ -77,11 +83,11 @@ def query_files(path: Path) -> list[Path]:
         reason = "no such file or folder" if isinstance(error, FileNotFoundError) else error.strerror
         raise DataError(Problem(f"cannot read '{path}': {reason}", hint=expected)) from error
     if path.is_dir():
-        found = sorted(file for file in path.iterdir() if _is_query_file(file) and not file.name.startswith((".", "_")))
+        found = [file for file in files_in(path) if is_query_file(file) and file.is_file()]
         if not found:
             raise DataError(Problem(f"cannot read '{path}': the folder has no {SUFFIX} files", hint=_hint_below(path)))
         return found
-    if not _is_query_file(path):
+    if not (is_query_file(path) and path.is_file()):
         hint = f"{expected}; a table of queries is read first, as with pyarrow.csv.read_csv"
         raise DataError(Problem(f"cannot read '{path}': its name does not end in {SUFFIX}", hint=hint))
     return [path]
@@ -90,6 +96,7 @@ def query_files(path: Path) -> list[Path]:
 def gathered(errors: Sequence[tuple[str, KleeneError]], problems: Sequence[Problem] = ()) -> KleeneError:
     """One error of several, each with the place it is about: of their common class, or of the base class.
 
+    >>> from kleene.common.errors import BindingError
     >>> late = BindingError(Problem("unknown variable 'z'"), "WHERE z.x = 1")
     >>> str(gathered([("late.sase", late)]))
     "late.sase: unknown variable 'z'"
@@ -105,23 +112,10 @@ def _is_path(text: str) -> bool:
     return bool(text) and "\n" not in text and not _A_QUERY.match(text)
 
 
-def _is_query_file(path: Path) -> bool:
-    return path.is_file() and path.suffix.lower() == SUFFIX
-
-
 def _hint_below(path: Path) -> str | None:
     """Where the files may be that a folder does not have itself."""
     below = sorted({file.parent for file in path.glob(f"*/*{SUFFIX}")})
     return f"subfolders are not read: name one, as '{below[0]}'" if below else None
-
-
-def _text(path: Path) -> str:
-    from kleene.interfaces.commands.arguments import query_text
-
-    try:
-        return query_text(None, str(path))[1]
-    except OSError as error:
-        raise DataError(f"cannot read '{path}': {error.strerror}") from error
 
 
 def _checked(
@@ -146,29 +140,17 @@ def _placed(problem: Problem, text: str | None, place: str) -> Problem:
     return Problem(f"{place}: {shown}", hint=problem.hint)
 
 
-def _twice(named: Iterable[tuple[str, str]]) -> list[Problem]:
-    """A problem for every name that several files or rows have."""
-    places: dict[str, list[str]] = {}
-    for name, place in named:
-        places.setdefault(name, []).append(place)
-    return [
-        Problem(f"several queries are named '{name}': {', '.join(found)}", hint="give every query a name of its own")
-        for name, found in places.items()
-        if len(found) > 1
-    ]
-
-
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def _queries_in_table(source: Any, functions: Sequence[Function]) -> list[tuple[str, Any]]:
     table = _arrow_table(source)
-    rows = list(_enabled_rows(table))
+    rows = list(enabled_rows(table))
     if not rows:
         reason = f"none of its {table.num_rows:,} rows is enabled" if table.num_rows else "it has no rows"
         raise DataError(f"the table of queries is empty: {reason}")
-    problems = [problem for number, row in rows for problem in _row_problems(number, row)]
-    problems += _twice((row["name"], f"row {number}") for number, row in rows if row["name"])
+    problems = [problem for number, row in rows for problem in row_problems(number, row)]
+    problems += shared_names((row["name"], f"row {number}") for number, row in rows if row["name"]).values()
     texts = [(row["name"], f"query '{row['name']}'", row["query"]) for _, row in rows if row["name"] and row["query"]]
     return _checked(texts, functions, problems)
 
@@ -178,7 +160,7 @@ def _arrow_table(source: Any) -> pa.Table:
     import pyarrow as pa
 
     if is_spark_frame(source):
-        return _typed(source.select(*_columns(source.columns)).toArrow())
+        return typed_queries(source.select(*query_columns(source.columns)).toArrow())
     from kleene.runtime.arrow import event_stream
 
     try:
@@ -186,47 +168,4 @@ def _arrow_table(source: Any) -> pa.Table:
         table = stream if isinstance(stream, pa.Table) else stream.read_all()
     except pa.ArrowException as error:
         raise DataError(f"cannot read the table of queries: {error}") from error
-    return _typed(table.select(_columns(table.column_names)))
-
-
-def _columns(known: Sequence[str]) -> list[str]:
-    problems = [
-        Problem(f"the table of queries has no column '{name}'", hint=nearest(name, known))
-        for name in REQUIRED
-        if name not in known
-    ]
-    if problems:
-        raise BindingError(problems)
-    return [name for name in (*REQUIRED, ENABLED) if name in known]
-
-
-def _typed(table: pa.Table) -> pa.Table:
-    """The table, whose columns must hold texts, and true or false."""
-    import pyarrow.types as pat
-
-    problems: list[Problem] = []
-    for field in table.schema:
-        plain = field.type.value_type if pat.is_dictionary(field.type) else field.type
-        wanted = "booleans" if field.name == ENABLED else "text"
-        fits = pat.is_boolean(plain) if field.name == ENABLED else pat.is_string(plain) or pat.is_large_string(plain)
-        if not fits and not pat.is_null(plain):
-            problems.append(Problem(f"column '{field.name}' of the table of queries holds {field.type} values, not {wanted}"))
-    if problems:
-        raise DataError(problems)
-    return table
-
-
-def _enabled_rows(table: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows that are not switched off, with their numbers from 1."""
-    for number, row in enumerate(table.to_pylist(), start=1):
-        if row.get(ENABLED, True) is not False:
-            yield number, row
-
-
-def _row_problems(number: int, row: dict[str, Any]) -> Iterator[Problem]:
-    shown = f"row {number} of the table of queries" + (f" ('{row['name']}')" if row["name"] else "")
-    for name, value in row.items():
-        if value is None:
-            yield Problem(f"{shown}: {name} is NULL")
-        elif value == "":
-            yield Problem(f"{shown}: {name} is empty")
+    return typed_queries(table.select(query_columns(table.column_names)))

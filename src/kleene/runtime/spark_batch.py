@@ -239,17 +239,18 @@ def relevant_rows(plan: Plan | PatternGroup, frame: DataFrame) -> Column | None:
                 return None
             whole.update(event.types)
             continue
-        of_event = [_of_types(plan.bound.schema, frame, event.types)] if typed else []
+        of_event = [of_types(plan.bound.schema, frame, event.types)] if typed else []
         conditions.append(reduce(lambda left, right: left & right, [*of_event, *pushed]))
     bad = [condition for condition, _ in bad_row_conditions(plan, frame)]
     if not conditions:
         bad = bad[:1]  # of the types that travel whole, bad rows do too: only rows without a good type are left
     if whole:
-        conditions.insert(0, _of_types(plan.bound.schema, frame, tuple(sorted(whole))))
+        conditions.insert(0, of_types(plan.bound.schema, frame, tuple(sorted(whole))))
     return any_of([*conditions, *bad])
 
 
-def _of_types(schema: EventSchema, frame: DataFrame, types: tuple[str, ...]) -> Column:
+def of_types(schema: EventSchema, frame: DataFrame, types: tuple[str, ...]) -> Column:
+    """The events of some types."""
     assert schema.type is not None
     column = frame[quoted(schema.type)]
     if isinstance(frame.schema[schema.type].dataType, StringType):
@@ -267,16 +268,16 @@ def bad_row_conditions(plan: Plan | PatternGroup, frame: DataFrame) -> list[tupl
         kind = frame[quoted(schema.type)]
         undeclared = kind.isNull()
         if schema.types is not None:
-            undeclared = undeclared | ~_of_types(schema, frame, tuple(schema.types))
+            undeclared = undeclared | ~of_types(schema, frame, tuple(schema.types))
         found.append((undeclared, f"type column '{schema.type}' is NULL or holds an undeclared type"))
-        named = _of_types(schema, frame, tuple(sorted({name for event in events for name in event.types})))
+        named = of_types(schema, frame, tuple(sorted({name for event in events for name in event.types})))
     missing = frame[quoted(schema.time)].isNull()
     found.append((missing if named is None else named & missing, f"time column '{schema.time}' is NULL"))
     for key in key_attributes(plan.bound):
         missing = frame[quoted(key)].isNull()
         if schema.type is not None:
             having = [event for event in events if not any(plan.bound.lacks(name, key) for name in event.types)]
-            missing = missing & _of_types(schema, frame, tuple(sorted({name for event in having for name in event.types})))
+            missing = missing & of_types(schema, frame, tuple(sorted({name for event in having for name in event.types})))
         found.append((missing, f"key attribute '{key}' is NULL"))
     return found
 

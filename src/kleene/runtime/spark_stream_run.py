@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from kleene.common.errors import BindingError, PlanningError, Problem, nearest
 from kleene.runtime.spark_batch import worker_interpreter
-from kleene.runtime.spark_streaming import StreamPlan, decoded, operated, packed
+from kleene.runtime.spark_packing import broadcast, packed
+from kleene.runtime.spark_streaming import decoded, observed, operated
 from kleene.runtime.stream_bucket import BAD, LATE, MATCHES, PROBLEM
+from kleene.runtime.stream_plan import StreamPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,16 +37,23 @@ Sink = str | Callable[["DataFrame", int], None]
 """A folder, or a function that is given the rows of a micro-batch and its number."""
 
 
-@dataclass(frozen=True)
-class StreamRun:
-    """A stream that is matched; nothing happens until one of its DataFrames is written."""
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Queries that read the same events: those of the stream, and those made by queries of earlier stages."""
 
     frame: DataFrame
-    """The events."""
+    """The events of the stream."""
     narrow: StreamPlan
     """Of the columns that queries read."""
     wide: StreamPlan
     """Of all columns, which late and bad rows are delivered with."""
+
+
+@dataclass(frozen=True)
+class StreamRun:
+    """A stream that is matched; nothing happens until one of its DataFrames is written."""
+
+    stages: tuple[Stage, ...]
     schemas: Mapping[str, pa.Schema]
     """The columns of each query's rows."""
     watermark: str | int | None
@@ -63,7 +72,7 @@ class StreamRun:
         if query not in self.schemas:
             raise BindingError(Problem(f"the stream has no query '{query}'", hint=nearest(query, self.schemas)))
         self._require_provider()
-        return self._matches(self._labelled(self.narrow), query)
+        return self._matches(self._labelled(wide=False), query)
 
     @property
     def late(self) -> DataFrame:
@@ -82,7 +91,7 @@ class StreamRun:
 
     def _other(self, name: str) -> DataFrame:
         self._require_provider()
-        return self._rows(self._labelled(self.wide), name)
+        return self._rows(self._labelled(wide=True), name)
 
     def write(
         self,
@@ -106,8 +115,7 @@ class StreamRun:
             format: Of the files in folders.
         """
         targets = self._targets(sinks)
-        names = [target.name for target in targets]
-        plan = self.wide if {"late", "bad_rows"} & set(names) else self.narrow
+        wide = bool({"late", "bad_rows"} & {target.name for target in targets})
 
         def write_batch(labelled: DataFrame, number: int) -> None:
             labelled.persist()
@@ -119,7 +127,7 @@ class StreamRun:
             finally:
                 labelled.unpersist()
 
-        labelled = self._labelled(plan)
+        labelled = self._labelled(wide=wide)
         writer = labelled.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(write_batch)
         writer = writer if name is None else writer.queryName(name)
         writer = writer if trigger is None else writer.trigger(**trigger)
@@ -144,26 +152,33 @@ class StreamRun:
                 found.append(_Target(name, MATCHES, label, own, partial(self._matches, query=query)))
         return found
 
-    def _labelled(self, plan: StreamPlan) -> DataFrame:
-        with worker_interpreter(self.frame):
-            packets = packed(plan, self.frame, self.watermark)
-            if self.rules is not None:
-                packets = packets.unionByName(broadcast(plan, self.rules))
-            return operated(plan, packets)
+    def _labelled(self, *, wide: bool) -> DataFrame:
+        """The labelled rows of all stages, observed."""
+        labelled: DataFrame | None = None
+        for stage in self.stages:
+            plan = stage.wide if wide else stage.narrow
+            with worker_interpreter(stage.frame):
+                packets = packed(plan, stage.frame, self.watermark, labelled)
+                if self.rules is not None:
+                    packets = packets.unionByName(broadcast(plan, self.rules), allowMissingColumns=True)
+                labelled = operated(plan, packets)
+        assert labelled is not None
+        return observed(labelled)
 
     def _matches(self, labelled: DataFrame, query: str) -> DataFrame:
         return decoded(labelled, self.schemas[query], MATCHES, None if self.rules is not None else query)
 
     def _rows(self, labelled: DataFrame, name: str) -> DataFrame:
         reason = pa.field("reason", pa.string())
-        schema = {"late": self.wide.events, "bad_rows": self.wide.events.append(reason), "problems": PROBLEMS}[name]
+        events = self.stages[0].wide.events
+        schema = {"late": events, "bad_rows": events.append(reason), "problems": PROBLEMS}[name]
         return decoded(labelled, schema, KINDS[name])
 
     # The state store
 
     @cached_property
     def _conf(self) -> Any:
-        return self.frame.sparkSession.conf
+        return self.stages[0].frame.sparkSession.conf
 
     def _require_provider(self) -> None:
         if self._conf.get(PROVIDER, "") != ROCKSDB:
@@ -204,18 +219,3 @@ class _Target:
             self.sink(rows, number)
         else:
             rows.write.mode("overwrite").format(format).save(f"{self.sink}/batch={number}")
-
-
-def broadcast(plan: StreamPlan, rules: DataFrame) -> DataFrame:
-    """Changes of rules as packets for every bucket."""
-    from pyspark.sql import functions as f
-
-    from kleene.runtime.spark_streaming import RULES
-
-    groups = [group for item in plan.distributions for group in item.groups]
-    return rules.select(
-        f.explode(f.array(*(f.lit(group) for group in groups))).alias("group"),
-        f.lit(RULES).alias("kind"),
-        f.lit(0).cast("long").alias("rows"),
-        rules["rules"].cast("binary").alias("blob"),
-    )

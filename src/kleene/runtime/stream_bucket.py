@@ -22,7 +22,7 @@ from kleene.common.errors import Problem, StateError
 from kleene.common.schema import EventSchema
 from kleene.engine.working_matcher import WorkingMatcher
 from kleene.runtime.arrow import in_stream_order
-from kleene.runtime.stream_state import Header, Segment, Store, UnitState, decode_events, encode_events
+from kleene.runtime.stream_state import Header, Segment, Store, UnitState, damaged, decode_events, encode_events
 from kleene.runtime.stream_units import QuerySet, Unit
 
 Array = np.ndarray[Any, Any]
@@ -30,8 +30,11 @@ Array = np.ndarray[Any, Any]
 MATCHES, LATE, BAD, PROBLEM = "matches", "late", "bad", "problem"
 """The kinds of what comes out of a stream."""
 
-MOST_MERGED = 1 << 18
-"""Segments of the log are merged up to this many rows."""
+FEW_MERGED, MOST_MERGED = 1 << 10, 1 << 18
+"""Segments of the log with few rows are always merged, with many never."""
+
+PART = 8
+"""Segments between them are merged while they are less than this part of the log: what can go, goes soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,9 @@ class BucketPlan:
     """Of the events, as they are kept."""
     queries: QuerySet
     buckets: int
+    """Over so many buckets events are spread..."""
+    keys: tuple[str, ...] = ()
+    """...by these attributes."""
     delivers_late: bool = True
     compile: Callable[[str], Compiled] | None = None
     """The queries of rules, where they can change."""
@@ -85,16 +91,23 @@ class Bucket:
         """Goes on from what is in the store."""
         self._plan = plan
         blob = store.header()
-        self.header = Header(plan.buckets, "") if blob is None else Header.decode(blob)
-        if self.header.buckets != plan.buckets:
-            message = f"the checkpoint's state is spread over {self.header.buckets} buckets, this stream over {plan.buckets}"
-            raise StateError(
-                Problem(message, hint=f"give buckets={self.header.buckets}, or begin with a new checkpoint folder")
-            )
+        self.header = Header(plan.keys, plan.buckets, "") if blob is None else Header.decode(blob)
+        self._require_same_spread()
         self.late = 0
         self._waiting: list[pa.Table] = []
         self._running: list[_Running] = []
         self._restore(store)
+
+    def _require_same_spread(self) -> None:
+        known, plan = self.header, self._plan
+        if known.keys != plan.keys:
+            before, now = (", ".join(keys) or "nothing" for keys in (known.keys, plan.keys))
+            message = f"the checkpoint's state is spread by {before}, this stream by {now}"
+            hint = "the queries test other attributes for equality now: begin with a new checkpoint folder"
+            raise StateError(Problem(message, hint=hint))
+        if known.buckets != plan.buckets:
+            message = f"the checkpoint's state is spread over {known.buckets} buckets, this stream over {plan.buckets}"
+            raise StateError(Problem(message, hint=f"give buckets={known.buckets}, or begin with a new checkpoint folder"))
 
     # Coming and going
 
@@ -146,7 +159,10 @@ class Bucket:
         return 0 if self.header.watermark is None else int(np.searchsorted(self._times(log), self.header.watermark))
 
     def _read(self, store: Store, segment: Segment) -> pa.Table:
-        table = decode_events(store.segment(segment.number))
+        blob = store.segment(segment.number)
+        if len(blob) != segment.size:
+            raise damaged(f"{len(blob)} bytes of events, not {segment.size}")
+        table = decode_events(blob)
         missing = [name for name in self._plan.events.names if name not in table.schema.names]
         if missing:
             message = f"events in the checkpoint were kept without {', '.join(repr(name) for name in missing)}"
@@ -162,18 +178,29 @@ class Bucket:
     # A micro-batch
 
     def process(
-        self, store: Store, arrived: Sequence[pa.Table], watermark: int | None, rules: str | None = None
+        self,
+        store: Store,
+        arrived: Sequence[pa.Table],
+        watermark: int | None,
+        rules: str | None = None,
+        made: Sequence[pa.Table] = (),
     ) -> Iterator[Labelled]:
         """Takes events in, and gives what is certain by the watermark; then everything is in the store.
 
-        New rules are in force for events from the watermark on.
+        Events that other queries have `made` of those before the watermark are not late. New rules are in force for events
+        from the watermark on.
         """
-        if watermark is not None:
-            watermark -= self._plan.lag
         before = self.header.watermark
         if before is not None:
-            watermark = before if watermark is None else max(before, watermark)
-        yield from self._take_in(store, arrived, watermark)
+            reached = before + self._plan.lag
+            watermark = reached if watermark is None else max(reached, watermark)
+        punctual, late = self._sorted_out(arrived, watermark)
+        if late is not None and self._plan.delivers_late:
+            self.late += late.num_rows
+            yield from (Labelled(LATE, "", 0, batch) for batch in late.combine_chunks().to_batches())
+        self._take_in(store, [*punctual, *made])
+        if watermark is not None:
+            watermark -= self._plan.lag
         if watermark is not None and watermark != before:
             yield from self._release(watermark)
             self.header = replace(self.header, watermark=watermark)
@@ -182,16 +209,19 @@ class Bucket:
         self._prune(store)
         self._save(store)
 
-    def _take_in(self, store: Store, arrived: Sequence[pa.Table], watermark: int | None) -> Iterator[Labelled]:
+    def _sorted_out(self, arrived: Sequence[pa.Table], watermark: int | None) -> tuple[list[pa.Table], pa.Table | None]:
+        """The events that are in time, and those that are late."""
         if not arrived:
-            return
+            return [], None
         events = in_stream_order(pa.concat_tables(arrived), self._plan.schema)
         late = 0 if watermark is None else int(np.searchsorted(self._times(events), watermark))
-        if late and self._plan.delivers_late:
-            self.late += late
-            yield from (Labelled(LATE, "", 0, batch) for batch in events.slice(0, late).combine_chunks().to_batches())
-        events = events.slice(late).select(self._plan.events.names).combine_chunks()
-        if events.num_rows:
+        return [events.slice(late)], events.slice(0, late) if late else None
+
+    def _take_in(self, store: Store, tables: Sequence[pa.Table]) -> None:
+        """Lets events wait, and writes them to the log."""
+        kept = [table.select(self._plan.events.names) for table in tables if table.num_rows]
+        if kept:
+            events = in_stream_order(pa.concat_tables(kept), self._plan.schema).combine_chunks()
             self._waiting.append(events)
             self._log(store, events)
 
@@ -211,10 +241,14 @@ class Bucket:
     def _change(self, store: Store, rules: str) -> Iterator[Labelled]:
         """From here on other rules hold; queries that stay go on."""
         compiled = self._compile(rules)
+        known = () if self.header.rules is None else self._compile(self.header.rules).problems
         self.header = replace(self.header, rules=rules, units=self._states())
         self._run(store, compiled.queries, self._running)
-        for query, version, text in compiled.problems if self._plan.delivers_late else ():
-            yield Labelled(PROBLEM, query, version, pa.record_batch({"problem": pa.array([text])}))
+        for query, version, text in compiled.problems:
+            if not self._plan.delivers_late or (query, version, text) in known:
+                continue
+            row = {"query": [query], "query_version": pa.array([version], pa.int32()), "problem": [text]}
+            yield Labelled(PROBLEM, query, version, pa.record_batch(row))
 
     def _compile(self, rules: str) -> Compiled:
         assert self._plan.compile is not None
@@ -226,7 +260,9 @@ class Bucket:
         """Writes a segment; the last ones are merged while they are about as long, so that there are not many."""
         segments = list(self.header.segments)
         number = segments[-1].number + 1 if segments else 0
-        while segments and segments[-1].rows <= 2 * events.num_rows and segments[-1].rows + events.num_rows <= MOST_MERGED:
+        total = sum(segment.rows for segment in segments) + events.num_rows
+        most = min(max(FEW_MERGED, total // PART), MOST_MERGED)
+        while segments and segments[-1].rows <= 2 * events.num_rows and segments[-1].rows + events.num_rows <= most:
             merged = segments.pop()
             events = pa.concat_tables([self._read(store, merged), events])
             store.drop_segment(merged.number)
@@ -269,7 +305,14 @@ class Bucket:
         found = [int(self._times(table).min()) + 1 for table in self._waiting]
         if watermark is not None:
             found += [due for item in self._running if (due := item.matcher.due(watermark)) is not None]
+            found += [gone for gone in self._gone() if gone > watermark]
         return min(found) + self._plan.lag if found else None
+
+    def _gone(self) -> Iterator[int]:
+        """The watermark at which nothing is left in the log, unless something lasts."""
+        if self.header.segments:
+            memory = max((item.matcher.memory for item in self._running), default=0)
+            yield max(item.last for item in self.header.segments) + memory + 1
 
     # What is held
 

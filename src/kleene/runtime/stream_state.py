@@ -63,8 +63,10 @@ class UnitState:
 class Header:
     """Everything but the events."""
 
+    keys: tuple[str, ...]
+    """By which the events are spread..."""
     buckets: int
-    """Over how many buckets the keys are spread."""
+    """...over so many buckets."""
     nonce: str
     """Another one each time the header is written: tells whether what a process remembers is what was written last."""
     watermark: int | None = None
@@ -77,6 +79,7 @@ class Header:
     def encode(self) -> bytes:
         blobs = [_encode_columns(unit.state) for unit in self.units]
         described = {
+            "keys": self.keys,
             "buckets": self.buckets,
             "nonce": self.nonce,
             "watermark": self.watermark,
@@ -100,21 +103,37 @@ class Header:
         if number not in READ:
             message = f"the checkpoint's state has format {number}, this version of Kleene reads {', '.join(map(str, READ))}"
             raise StateError(Problem(message, hint=f"run the version that wrote it, or {_FRESH}"))
-        described = json.loads(blob[begin : begin + length])
-        at, units = begin + length, []
-        for keys, born, horizon, size in described["units"]:
-            units.append(UnitState(frozenset(keys), born, horizon, _decode_columns(blob[at : at + size])))
-            at += size
-        segments = tuple(Segment(**segment) for segment in described["segments"])
-        return Header(
-            described["buckets"],
-            described["nonce"],
-            described["watermark"],
-            segments,
-            tuple(units),
-            described["timer"],
-            described["rules"],
-        )
+        try:
+            return _decoded(blob, begin, begin + length)
+        except (KeyError, OSError, TypeError, ValueError) as error:
+            raise damaged(str(error)) from error
+
+
+def _decoded(blob: bytes, begin: int, end: int) -> Header:
+    described = json.loads(blob[begin:end])
+    length = end + sum(size for *_, size in described["units"])
+    if length != len(blob):
+        raise ValueError(f"{len(blob)} bytes, not {length}")
+    units = []
+    for keys, born, horizon, size in described["units"]:
+        units.append(UnitState(frozenset(keys), born, horizon, _decode_columns(blob[end : end + size])))
+        end += size
+    segments = tuple(Segment(**segment) for segment in described["segments"])
+    return Header(
+        tuple(described["keys"]),
+        described["buckets"],
+        described["nonce"],
+        described["watermark"],
+        segments,
+        tuple(units),
+        described["timer"],
+        described["rules"],
+    )
+
+
+def damaged(reason: str) -> StateError:
+    """The error of a state that is not as it was written."""
+    return StateError(Problem(f"the checkpoint's state is damaged: {reason}", hint=f"bring back a copy of it, or {_FRESH}"))
 
 
 _FRESH = "begin with a new checkpoint folder"

@@ -1,0 +1,143 @@
+"""Rules: queries that are added, replaced, paused and removed while a stream runs.
+
+They come from a folder or a table that is read again before every micro-batch. What has changed is part of the stream: it is in
+force, in all buckets, for events from the watermark of its micro-batch on, and after a restart everything goes on as it was.
+
+The matches of all rules are in one DataFrame, whose columns do not depend on them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kleene.common.errors import BindingError, KleeneError, Problem
+from kleene.interfaces.api import Options, options_of, query
+from kleene.interfaces.functions import functions_of
+from kleene.interfaces.shared_runs import multi_options_of, shared_plan
+from kleene.interfaces.streams import distributions, is_streaming, require_free, stream_query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from kleene.pattern.registered import Function
+    from kleene.plan.multi.search import MultiOptions
+    from kleene.runtime.rules import Rule
+    from kleene.runtime.spark_stream_run import StreamRun
+    from kleene.runtime.stream_bucket import Compiled
+    from kleene.runtime.stream_units import StreamQuery
+
+REMEMBERED = 8
+"""So many snapshots of rules are kept as plans by a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of a folder or a table; made by `kleene.rules`."""
+
+    source: str
+    functions: tuple[Function, ...] = ()
+
+    def match(self, events: DataFrame, **options: Any) -> DataFrame:
+        """The matches of all rules over a streaming DataFrame; see `Query.match` for the options, which hold for all rules.
+
+        Its columns are `query`, `query_version`, `match_id`, `match_start`, `match_end`, then `events`, the events of the match
+        each with its `variable`, and `returned`, the RETURN columns or aggregates as text by name.
+        """
+        found: DataFrame = self.run(events, **options).matches
+        return found
+
+    def run(self, events: DataFrame, **options: Any) -> StreamRun:
+        """Like `match`, but gives the whole run, whose `problems` are rules that are not in force, and why.
+
+        Events are spread by `partition_by`, which all rules have then; without it one task does all the work.
+        """
+        from kleene.common.schema import schema_of_arrow
+        from kleene.runtime.spark_batch import arrow_schema
+        from kleene.runtime.spark_rules import rules_stream
+        from kleene.runtime.spark_stream_run import Stage, StreamRun
+        from kleene.runtime.stream_plan import StreamPlan
+        from kleene.runtime.stream_rows import rows_schema
+
+        if not is_streaming(events):
+            message = "rules that change are for streaming DataFrames"
+            raise BindingError(Problem(message, hint=f"over a table, use kleene.workload({self.source!r})"))
+        given, multi = multi_options_of(options_of(options))
+        if given.output != "verbose" or given.stats is not None:
+            message = "of rules, matches are written out, and statistics are measured while they run"
+            raise BindingError(Problem(message, hint="leave out the options output and stats"))
+        schema = arrow_schema(events)
+        require_free(schema)
+        described = schema_of_arrow(schema, time=given.time, type=given.type, order_by=given.order_by, types=given.schema)
+        compile = RuleCompiler(schema, given, multi, self.functions)
+        spread: Mapping[tuple[str, ...], list[StreamQuery]] = {given.partition_by: []}
+        plan = StreamPlan(
+            described, schema, distributions(events, spread, given, multi), given.bad_rows or "quarantine", compile
+        )
+        rules = rules_stream(events.sparkSession, self.source)
+        stage = Stage(events, plan, plan)
+        return StreamRun((stage,), {"rules": rows_schema(described, schema)}, given.watermark, rules)
+
+
+def rules(source: str, *, functions: Mapping[str, Callable[..., Any]] | Iterable[Function] | None = None) -> Rules:
+    """Rules that change while a stream runs: a folder of `.sase` files, or a table with the columns `name` and `query`.
+
+    The source is read again before every micro-batch. A query is paused by adding `.paused` to the name of its file, or by the
+    column `paused` of the table.
+    """
+    return Rules(str(source), functions_of(functions))
+
+
+_compiled: OrderedDict[tuple[str, str], Compiled] = OrderedDict()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCompiler:
+    """Makes queries of rules, wherever the stream runs."""
+
+    events: pa.Schema
+    options: Options
+    multi: MultiOptions | None
+    functions: tuple[Function, ...]
+
+    def __call__(self, text: str) -> Compiled:
+        """The queries of a snapshot; what is wrong with a rule is reported, and the others are in force."""
+        known = (repr(self.options), text)
+        if known not in _compiled:
+            _compiled[known] = self._compile(text)
+            while len(_compiled) > REMEMBERED:
+                _compiled.popitem(last=False)
+        _compiled.move_to_end(known)
+        return _compiled[known]
+
+    def _compile(self, text: str) -> Compiled:
+        from kleene.runtime.rules import parse_rules
+        from kleene.runtime.stream_bucket import Compiled
+        from kleene.runtime.stream_units import QuerySet
+
+        snapshot = parse_rules(text)
+        queries, problems = [], [(name, 0, message) for name, message in snapshot.problems.items()]
+        for name, rule in snapshot.queries.items():
+            if rule.paused:
+                continue
+            try:
+                queries.append(self._query(name, rule))
+            except KleeneError as error:
+                problems.append((name, rule.version, str(error)))
+        return Compiled(QuerySet(tuple(queries), self.multi), tuple(problems))
+
+    def _query(self, name: str, rule: Rule) -> StreamQuery:
+        from kleene.plan.lazy import LazyPlan
+
+        item = query(rule.text, name=name, functions=self.functions)
+        if item.logical.into is not None:
+            message = "a rule cannot make events for others: RETURN ... INTO"
+            raise BindingError(Problem(message, hint="use a workload, whose queries do not change"))
+        options = replace(self.options, stats=None)
+        plan = item.plan_for(self.events, options)
+        shared = shared_plan(item, self.events, options, self.multi)
+        return stream_query(item, plan, options, shared if isinstance(shared, LazyPlan) else None, rule.version)

@@ -1,0 +1,130 @@
+"""Files and tables of queries: which files of a folder have one, how they are named, what the rows of a table are.
+
+A file's name without `.sase` is the name of its query. Of a folder the files directly in it are read, in the order of their
+names; subfolders are left alone, and so are files that begin with a dot or an underscore, as among event files. Files are UTF-8
+text. A table has the columns `name` and `query`, and may have `enabled`: rows where that is false are not looked at.
+
+Where queries may change while a stream runs, they may also be paused: a file by the further suffix `.paused`, so that
+`pairs.sase.paused` is the query `pairs`, and a row of a table by the column `paused`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kleene.common.errors import BindingError, DataError, Problem, nearest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SUFFIX = ".sase"
+PAUSED_SUFFIX = ".paused"
+REQUIRED = ("name", "query")
+ENABLED = "enabled"
+PAUSED = "paused"
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def files_in(folder: Path) -> list[Path]:
+    """What is directly in a folder and not put aside, in the order of names."""
+    return sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
+
+
+def is_query_file(path: Path) -> bool:
+    """Whether a file has a query that is not paused, by its name."""
+    return path.suffix.lower() == SUFFIX
+
+
+def is_paused_file(path: Path) -> bool:
+    """Whether a file has a paused query, by its name."""
+    return path.suffix.lower() == PAUSED_SUFFIX and is_query_file(Path(path.stem))
+
+
+def query_name(path: Path) -> str:
+    """The name of a file's query.
+
+    >>> query_name(Path("rules/pairs.sase")), query_name(Path("rules/pairs.v2.sase.paused"))
+    ('pairs', 'pairs.v2')
+    """
+    return Path(path.stem).stem if is_paused_file(path) else path.stem
+
+
+def query_text(path: Path) -> str:
+    """The text of a file."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read '{path}': {error.strerror}") from error
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text (byte {error.start} is 0x{raw[error.start]:02x})") from error
+
+
+def shared_names(named: Iterable[tuple[str, str]]) -> dict[str, Problem]:
+    """The names that several files or rows have, from pairs of a name and its place, each with the problem that this is.
+
+    >>> {name: problem.message for name, problem in shared_names([("a", "row 1"), ("b", "row 2"), ("a", "row 3")]).items()}
+    {'a': "several queries are named 'a': row 1, row 3"}
+    """
+    places: dict[str, list[str]] = {}
+    for name, place in named:
+        places.setdefault(name, []).append(place)
+    return {
+        name: Problem(f"several queries are named '{name}': {', '.join(found)}", hint="give every query a name of its own")
+        for name, found in places.items()
+        if len(found) > 1
+    }
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def query_columns(known: Sequence[str], optional: Sequence[str] = (ENABLED,)) -> list[str]:
+    """The columns of a table of queries that are read."""
+    problems = [
+        Problem(f"the table of queries has no column '{name}'", hint=nearest(name, known))
+        for name in REQUIRED
+        if name not in known
+    ]
+    if problems:
+        raise BindingError(problems)
+    return [name for name in (*REQUIRED, *optional) if name in known]
+
+
+def typed_queries(table: pa.Table) -> pa.Table:
+    """The table of the columns that are read, which must hold texts, and true or false."""
+    import pyarrow.types as pat
+
+    problems: list[Problem] = []
+    for field in table.schema:
+        plain = field.type.value_type if pat.is_dictionary(field.type) else field.type
+        text = field.name in REQUIRED
+        fits = pat.is_string(plain) or pat.is_large_string(plain) if text else pat.is_boolean(plain)
+        if not fits and not pat.is_null(plain):
+            wanted = "text" if text else "booleans"
+            problems.append(Problem(f"column '{field.name}' of the table of queries holds {field.type} values, not {wanted}"))
+    if problems:
+        raise DataError(problems)
+    return table
+
+
+def enabled_rows(table: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows that are not switched off, with their numbers from 1."""
+    for number, row in enumerate(table.to_pylist(), start=1):
+        if row.get(ENABLED, True) is not False:
+            yield number, row
+
+
+def row_problems(number: int, row: dict[str, Any]) -> Iterator[Problem]:
+    """What is wrong with the values of a row."""
+    shown = f"row {number} of the table of queries" + (f" ('{row['name']}')" if row["name"] else "")
+    for name, value in row.items():
+        if value is None:
+            yield Problem(f"{shown}: {name} is NULL")
+        elif value == "":
+            yield Problem(f"{shown}: {name} is empty")

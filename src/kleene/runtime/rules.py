@@ -1,0 +1,142 @@
+"""Queries that change while a stream runs: a numbered snapshot of all of them, and the snapshot that follows it.
+
+A query's version starts at 1 and grows by one with every change of its text; it goes on where it was when a query that was
+removed comes back, with the same text too, as what it had seen is gone. White space and comments before and after the text are
+no change, and pausing a query is none. The number of the snapshot grows with every difference.
+
+A snapshot holds everything. As JSON it is the offset of a stream of rules (`kleene.runtime.spark_rules`): a micro-batch that is
+done again sees what it saw the first time, whatever the files are by then.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from kleene.common.errors import Problem, StateError
+
+FORMAT = 1
+
+_PIECE = re.compile(
+    r"""(?P<blank>[\s\ufeff\u200b]+|--[^\n]*|//[^\n]*|/\*.*?\*/)"""
+    r"""|'[^']*'|‘[^’]*’|“[^”]*”|`[^`]*`|"[^"]*"|[^\s\ufeff\u200b/'‘“`"-]+|.""",  # noqa: RUF001 - the language's quotation marks
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One query as it stands in a snapshot."""
+
+    text: str
+    version: int = 1
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A snapshot of all queries by name."""
+
+    version: int = 0
+    """0 before anything was read."""
+    queries: Mapping[str, Rule] = field(default_factory=dict)
+    removed: Mapping[str, int] = field(default_factory=dict)
+    """The last version of each query that is gone."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """What could not be read, by query, or by source if that is all of it; a query that was there before is as it was."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The snapshot as JSON has it: nested dictionaries of texts, numbers and booleans."""
+        return {"format": FORMAT, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one look at the source of rules has found."""
+
+    queries: Mapping[str, tuple[str, bool]]
+    """The text of each query, and whether it is paused."""
+    held: frozenset[str] = frozenset()
+    """Queries that are there but could not be read: they stay as they were."""
+    partial: bool = False
+    """Whether there may be more than was seen: then no query is removed."""
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_rules(text: str) -> Rules:
+    """The snapshot from its JSON.
+
+    >>> rules = rules_after(Rules(), Seen({"pairs": ("PATTERN SEQ(A a, B b)", False)}))
+    >>> parse_rules(json.dumps(rules.as_dict())) == rules
+    True
+    """
+    try:
+        return rules_of(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise _unknown(str(error)) from error
+
+
+def rules_of(value: Any) -> Rules:
+    """The snapshot from the dictionary that `Rules.as_dict` gives.
+
+    >>> rules_of({"format": 2})
+    Traceback (most recent call last):
+    ...
+    kleene.common.errors.StateError: cannot read the snapshot of rules: its format is 2, and this version of Kleene reads 1
+      hint: use the version of Kleene that wrote the checkpoint, or start with a new checkpoint
+    """
+    found = value.get("format") if isinstance(value, dict) else None
+    if found != FORMAT:
+        raise _unknown(f"its format is {found}, and this version of Kleene reads {FORMAT}")
+    try:
+        queries = {name: Rule(**rule) for name, rule in value["queries"].items()}
+        return Rules(value["version"], queries, value["removed"], value["problems"])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise _unknown(f"it is damaged ({error})") from error
+
+
+def rules_after(rules: Rules, seen: Seen) -> Rules:
+    """The snapshot after a look at the source: the same if nothing has changed.
+
+    >>> first = rules_after(Rules(), Seen({"pairs": ("PATTERN SEQ(A a, B b)", False)}))
+    >>> second = rules_after(first, Seen({"pairs": ("PATTERN SEQ(A a, C c) -- new", False)}))
+    >>> second.version, second.queries["pairs"].version
+    (2, 2)
+    >>> rules_after(second, Seen({"pairs": ("PATTERN SEQ(A a, C c)", False)})) is second
+    True
+    """
+    queries = {name: rule for name, rule in rules.queries.items() if name in seen.held or seen.partial}
+    queries |= {name: _rule_after(rules, name, text, paused) for name, (text, paused) in seen.queries.items()}
+    last = {**rules.removed, **{name: rule.version for name, rule in rules.queries.items()}}
+    removed = {name: version for name, version in last.items() if name not in queries}
+    found = Rules(
+        rules.version, dict(sorted(queries.items())), dict(sorted(removed.items())), dict(sorted(seen.problems.items()))
+    )
+    return rules if found == rules else replace(found, version=rules.version + 1)
+
+
+def query_core(text: str) -> str:
+    """The text without white space and comments before and after it; those inside it stay.
+
+    >>> query_core("-- pairs\\nPATTERN SEQ(A a, B b) -- of\\n WHERE a.x = '-- 1' /* not\\n 2 */ // yet")
+    "PATTERN SEQ(A a, B b) -- of\\n WHERE a.x = '-- 1'"
+    """
+    spans = [piece.span() for piece in _PIECE.finditer(text) if piece["blank"] is None]
+    return text[spans[0][0] : spans[-1][1]] if spans else ""
+
+
+def _rule_after(rules: Rules, name: str, text: str, paused: bool) -> Rule:
+    known = rules.queries.get(name)
+    if known is None:
+        return Rule(text, rules.removed.get(name, 0) + 1, paused)
+    if text == known.text or query_core(text) == query_core(known.text):
+        return replace(known, paused=paused)
+    return Rule(text, known.version + 1, paused)
+
+
+def _unknown(reason: str) -> StateError:
+    hint = "use the version of Kleene that wrote the checkpoint, or start with a new checkpoint"
+    return StateError(Problem(f"cannot read the snapshot of rules: {reason}", hint=hint))

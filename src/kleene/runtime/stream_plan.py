@@ -1,0 +1,129 @@
+"""A stream as it travels to its tasks: the queries, how their events are spread, and the labels of what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import pyarrow as pa
+
+from kleene.common.schema import EventSchema
+from kleene.runtime.stream_bucket import BucketPlan, Compiled
+from kleene.runtime.stream_units import QuerySet
+
+EVENTS, MADE, RULES = "events", "made", "rules"
+"""The kinds of what goes into a bucket; all others go through it as they are."""
+
+METRICS = "metrics"
+"""The kind of a row that says what a bucket did in a micro-batch."""
+
+LABELLED = (
+    "kind string, query string, version int, rows long, blob binary, events long, late long, bad long, waiting long, "
+    "kept long, state_rows long, state_bytes long, lag_ms long"
+)
+PACKED = f"group int, {LABELLED}"
+LABELS = pa.schema(
+    [
+        pa.field(name, {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}[kind])
+        for name, kind in (item.split() for item in LABELLED.split(", "))
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Queries whose events may be spread by the same keys, over the groups of the stateful operator."""
+
+    keys: tuple[str, ...]
+    queries: QuerySet
+    groups: tuple[int, ...]
+    """The group of each bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How matches of a query become events (`RETURN ... INTO`)."""
+
+    query: str
+    event_type: str | int
+    attributes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """What travels to the tasks of a stream, or of one stage of it: queries that read the same events."""
+
+    schema: EventSchema
+    events: pa.Schema
+    """The columns that travel."""
+    distributions: tuple[Distribution, ...]
+    bad_rows: str
+    compile: Callable[[str], Compiled] | None = None
+    made: tuple[Made, ...] = ()
+    """The events of earlier stages that are read too."""
+    lag: int = 0
+    """How far this stage stays behind the watermark, because those events come that much later."""
+    watched: tuple[str, ...] = ()
+    """Types of events that later stages read: if they are late, the first one delivers them."""
+    name: str = field(default_factory=lambda: uuid4().hex)
+
+    @property
+    def is_first(self) -> bool:
+        return not self.made
+
+    def bucket_plans(self) -> dict[int, BucketPlan]:
+        """The plan of each group's bucket."""
+        found: dict[int, BucketPlan] = {}
+        for number, item in enumerate(self.distributions):
+            spread = (len(item.groups), item.keys)
+            first = number == 0 and self.is_first
+            plan = BucketPlan(self.schema, self.events, item.queries, *spread, first, self.compile, self.lag)
+            found |= dict.fromkeys(item.groups, plan)
+        return found
+
+    def time_of(self, milliseconds: int) -> int:
+        """A watermark in the unit of the events' time."""
+        return milliseconds * {"us": 1_000, "ns": 1_000_000, None: 1}[self.schema.time_unit]
+
+    def milliseconds(self, due: int) -> int:
+        """The first watermark that is not before a time."""
+        return -(-due // self.time_of(1))
+
+
+def groups_for(buckets: Sequence[int], partitions: int) -> list[tuple[int, ...]]:
+    """Numbers of groups, so many for each distribution, that Spark spreads evenly over shuffle partitions.
+
+    >>> groups_for([2, 1], 2)
+    [(1, 0), (2,)]
+    """
+    taken = [0] * partitions
+    most = -(-sum(buckets) // partitions)
+    found: list[int] = []
+    number = 0
+    while len(found) < sum(buckets):
+        place = _partition_of(number, partitions)
+        if taken[place] < most:
+            taken[place] += 1
+            found.append(number)
+        number += 1
+    found.sort(key=lambda item: _partition_of(item, partitions))
+    given = iter(found)
+    return [tuple(next(given) for _ in range(count)) for count in buckets]
+
+
+def _partition_of(value: int, partitions: int) -> int:
+    """The shuffle partition of an int: Murmur3 with Spark's seed, modulo the number of partitions."""
+    mask = 0xFFFFFFFF
+
+    def rotated(word: int, by: int) -> int:
+        return ((word << by) | (word >> (32 - by))) & mask
+
+    word = rotated((value & mask) * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    mixed = (rotated(42 ^ word, 13) * 5 + 0xE6546B64) & mask
+    mixed ^= 4
+    mixed = ((mixed ^ (mixed >> 16)) * 0x85EBCA6B) & mask
+    mixed = ((mixed ^ (mixed >> 13)) * 0xC2B2AE35) & mask
+    mixed ^= mixed >> 16
+    signed = mixed - (1 << 32) if mixed >> 31 else mixed
+    return signed % partitions
