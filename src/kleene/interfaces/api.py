@@ -48,6 +48,7 @@ class Options:
     stats: Any = None
     watermark: str | int | None = None
     buckets: int | None = None
+    max_events: int = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class Query:
         stats: Any = None,
         watermark: str | int | None = None,
         buckets: int | None = None,
+        max_events: int = 50_000_000,
     ) -> Any:
         """All matches of the query in the events.
 
@@ -118,9 +120,24 @@ class Query:
             watermark: Of a stream: how much later than others events may come, as Spark's `withWatermark` has it
                 ("10 seconds"), or a number where time is one. An event that comes later still is late, see `run`.
             buckets: Of a stream: over how many buckets keys are spread; without it as many as there are shuffle partitions.
+            max_events: Of a stream: how many events one bucket may keep. A stream that needs more stops, and loses nothing.
         """
         options = make_options(
-            time, type, partition_by, order_by, ties, schema, bad_rows, params, plan, output, limits, stats, watermark, buckets
+            time,
+            type,
+            partition_by,
+            order_by,
+            ties,
+            schema,
+            bad_rows,
+            params,
+            plan,
+            output,
+            limits,
+            stats,
+            watermark,
+            buckets,
+            max_events,
         )
         return self.run_for(events, options).matches
 
@@ -183,6 +200,20 @@ class Query:
         if isinstance(stream, pa.Table):
             stream = in_stream_order(stream, plan.bound.schema)
         return collect_arrow(plan.bound, plan.scanned, plan.conditions, plan.partition, stream)
+
+    def timed_out(self) -> dict[str, Query]:
+        """Queries, by name, for partial matches that timed out: the query and these make a workload.
+
+        There is one for each component but the first of a sequence. Its matches are prefixes of a match whose window passed
+        before an event of that component extended them.
+
+        >>> list(query("PATTERN SEQ(A a, B b, C c) WITHIN 1 hour", name="steps").timed_out())
+        ['steps_without_b', 'steps_without_c']
+        """
+        from kleene.pattern.timeouts import timed_out
+
+        named = {f"{self.name}_without_{variable}": partial for variable, partial in timed_out(self.logical)}
+        return {name: query(partial, name=name) for name, partial in named.items()}
 
     def plan_for(self, events: pa.Schema, options: Options) -> Plan:
         """The plan for events with an Arrow schema."""
@@ -337,14 +368,16 @@ def make_options(
     stats: Any = None,
     watermark: str | int | None = None,
     buckets: int | None = None,
+    max_events: int = 50_000_000,
 ) -> Options:
     """Checked options from what a user gave."""
     problems = []
     for option, value, allowed in (("ties", ties, TIES), ("bad_rows", bad_rows, BAD_ROWS), ("output", output, OUTPUTS)):
         if value not in allowed and not (option == "bad_rows" and value is None):
             problems.append(Problem(f"{option} cannot be {value!r}", hint=nearest(str(value), allowed)))
-    if buckets is not None and buckets < 1:
-        problems.append(Problem(f"buckets cannot be {buckets!r}", hint="it is a number of at least 1"))
+    for option, count in (("buckets", buckets), ("max_events", max_events)):
+        if count is not None and count < 1:
+            problems.append(Problem(f"{option} cannot be {count!r}", hint="it is a number of at least 1"))
     if problems:
         raise BindingError(problems)
     types = None if schema is None else {str(name): frozenset(attributes) for name, attributes in schema.items()}
@@ -363,6 +396,7 @@ def make_options(
         stats,
         watermark,
         buckets,
+        max_events,
     )
 
 

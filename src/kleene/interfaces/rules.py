@@ -75,9 +75,8 @@ class Rules:
         described = schema_of_arrow(schema, time=given.time, type=given.type, order_by=given.order_by, types=given.schema)
         compile = RuleCompiler(schema, given, multi, self.functions)
         spread: Mapping[tuple[str, ...], list[StreamQuery]] = {given.partition_by: []}
-        plan = StreamPlan(
-            described, schema, distributions(events, spread, given, multi), given.bad_rows or "quarantine", compile
-        )
+        over = distributions(events, spread, given, multi)
+        plan = StreamPlan(described, schema, schema, over, given.bad_rows or "quarantine", given.max_events, compile=compile)
         rules = rules_stream(events.sparkSession, self.source)
         stage = Stage(events, plan, plan)
         return StreamRun((stage,), {"rules": rows_schema(described, schema)}, given.watermark, rules)

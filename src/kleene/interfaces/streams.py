@@ -153,8 +153,10 @@ def _stage(
         spread.setdefault(item.plan.keys, []).append(item)
     read = {name for item in queries for name in item.plan.columns}
     policy = options.bad_rows or "quarantine"
-    wide = StreamPlan(queries[0].plan.bound.schema, schema, distributions(frame, spread, options, multi), policy)
-    narrow = replace(wide, events=pa.schema([field for field in schema if field.name in read]))
+    kept = pa.schema([field for field in schema if field.name in read])
+    spread_over = distributions(frame, spread, options, multi)
+    wide = StreamPlan(queries[0].plan.bound.schema, schema, kept, spread_over, policy, options.max_events)
+    narrow = replace(wide, events=kept)
     return Stage(frame, narrow, wide)
 
 
@@ -166,10 +168,10 @@ def distributions(
     from kleene.runtime.stream_units import QuerySet
 
     partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    counts = [(options.buckets or partitions) if keys else 1 for keys in spread]
+    items = sorted(spread.items(), key=lambda item: (not item[0], item[0]))
     return tuple(
-        Distribution(keys, QuerySet(tuple(members), multi), groups)
-        for (keys, members), groups in zip(spread.items(), groups_for(counts, partitions), strict=True)
+        Distribution(keys, QuerySet(tuple(members), multi), groups_for(keys, (options.buckets or partitions) if keys else 1))
+        for keys, members in items
     )
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import TimestampType
 
 from kleene.common.errors import DataError, PlanningError, Problem
 from kleene.runtime.spark_batch import any_of, bad_row_conditions, of_types, quoted, relevant_rows
@@ -96,6 +97,8 @@ def _watermarked(plan: StreamPlan, frame: DataFrame, watermark: str | int | None
     column = frame[quoted(time)]
     if plan.schema.time_unit is None:
         column = f.timestamp_millis(column)
+    elif not isinstance(frame.schema[time].dataType, TimestampType):
+        column = f.from_utc_timestamp(column.cast("timestamp"), f.current_timezone())  # a time without a zone is one in UTC
     frame = frame.withColumn(LATENESS, column)
     if own:
         if watermark is not None:
@@ -105,6 +108,10 @@ def _watermarked(plan: StreamPlan, frame: DataFrame, watermark: str | int | None
     if watermark is None:
         message = "a stream needs to know how late its events may come"
         raise PlanningError(Problem(message, hint="give watermark='10 seconds', or call withWatermark on the events"))
+    counted = plan.schema.time_unit is None
+    if isinstance(watermark, int) is not counted:
+        message = f"watermark is {watermark!r}, but '{time}' is a column of {'integers' if counted else 'timestamps'}"
+        raise PlanningError(Problem(message, hint="give a number" if counted else "give a time: watermark='10 seconds'"))
     delay = f"{watermark} milliseconds" if isinstance(watermark, int) else watermark
     return frame.withWatermark(LATENESS, delay)
 

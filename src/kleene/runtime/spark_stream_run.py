@@ -163,7 +163,7 @@ class StreamRun:
                     packets = packets.unionByName(broadcast(plan, self.rules), allowMissingColumns=True)
                 labelled = operated(plan, packets)
         assert labelled is not None
-        return observed(labelled)
+        return observed(labelled, [] if self.rules is not None else list(self.schemas))
 
     def _matches(self, labelled: DataFrame, query: str) -> DataFrame:
         return decoded(labelled, self.schemas[query], MATCHES, None if self.rules is not None else query)

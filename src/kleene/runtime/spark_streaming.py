@@ -23,7 +23,7 @@ from kleene.runtime.spark_batch import worker_interpreter
 from kleene.runtime.stream_bucket import MATCHES, PROBLEM, Bucket, BucketPlan, Labelled
 from kleene.runtime.stream_plan import EVENTS, LABELLED, LABELS, MADE, METRICS, RULES, StreamPlan
 from kleene.runtime.stream_rows import rows_schema, uniform_rows
-from kleene.runtime.stream_state import decode_events, encode_events
+from kleene.runtime.stream_state import Header, decode_events, encode_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,6 +53,10 @@ class _SparkStore:
 
     def drop_segment(self, number: int) -> None:
         self._log.removeKey((number,))
+
+    def clear(self) -> None:
+        self._header.clear()
+        self._log.clear()
 
 
 class _Remembered:
@@ -109,7 +113,21 @@ class BucketProcessor(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, ARG002
         """Something is due, and no event has come."""
-        yield from self._process(int(key[0]), {EVENTS: [], MADE: []}, None, timerValues, 0)
+        group = int(key[0])
+        if group in self._buckets:
+            yield from self._process(group, {EVENTS: [], MADE: []}, None, timerValues, 0)
+        else:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Clears the state of queries that are gone, unless it is that of queries which are spread over other buckets now."""
+        blob = self._store.header()
+        assert blob is not None, "a timer without a state"
+        known = Header.decode(blob)
+        for plan in self._buckets.values():
+            if plan.keys == known.keys:
+                plan.require_spread(known)
+        self._store.clear()
 
     def _process(
         self, group: int, tables: Mapping[str, Sequence[pa.Table]], rules: str | None, timers: Any, counted: int
@@ -131,6 +149,7 @@ class BucketProcessor(StatefulProcessor):
             late=bucket.late - late,
             waiting=bucket.waiting,
             kept=bucket.kept,
+            runs=bucket.runs(),
             state_rows=sum(segment.rows for segment in segments),
             state_bytes=sum(segment.size for segment in segments),
             lag_ms=timers.getCurrentProcessingTimeInMs() - known if known > 0 and plan.schema.time_unit else None,
@@ -139,7 +158,7 @@ class BucketProcessor(StatefulProcessor):
     def _labelled(self, item: Labelled) -> Row:
         rows = item.rows
         if item.kind == MATCHES and self._plan.compile is not None:
-            rows = uniform_rows(rows, item.version, rows_schema(self._plan.schema, self._plan.events))
+            rows = uniform_rows(rows, item.version, rows_schema(self._plan.schema, self._plan.kept))
         return _row(item.kind, query=item.query, version=item.version, rows=rows.num_rows, blob=encode_events(rows))
 
     def _set_timer(self, before: int | None, due: int | None) -> None:
@@ -164,13 +183,17 @@ def operated(plan: StreamPlan, packets: DataFrame) -> DataFrame:
     return packets.groupBy("group").transformWithState(BucketProcessor(plan), LABELLED, "append", "eventTime")
 
 
-def observed(labelled: DataFrame) -> DataFrame:
+def observed(labelled: DataFrame, queries: Sequence[str]) -> DataFrame:
     """The same rows, whose sums are in the progress of the streaming query."""
     counted = f.when(f.col("kind") == MATCHES, f.col("rows"))
+    by_query = [
+        f.coalesce(f.sum(f.when(f.col("query") == name, counted)), f.lit(0)).alias(f"matches_{name}") for name in queries
+    ]
     sums = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in ("events", "late", "bad")]
     gauges = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in ("waiting", "kept", "state_rows", "state_bytes")]
     matches = f.coalesce(f.sum(counted), f.lit(0)).alias("matches")
-    return labelled.observe("kleene", *sums, matches, *gauges, f.max("lag_ms").alias("watermark_lag_ms"))
+    most = [f.coalesce(f.max("runs"), f.lit(0)).alias("runs"), f.max("lag_ms").alias("watermark_lag_ms")]
+    return labelled.observe("kleene", *sums, matches, *gauges, *most, *by_query)
 
 
 def decoded(labelled: DataFrame, schema: pa.Schema, kind: str, query: str | None = None) -> DataFrame:

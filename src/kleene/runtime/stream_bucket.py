@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.columns import time_values
-from kleene.common.errors import Problem, StateError
+from kleene.common.errors import LimitError, Problem, StateError
 from kleene.common.schema import EventSchema
 from kleene.engine.working_matcher import WorkingMatcher
 from kleene.runtime.arrow import in_stream_order
@@ -71,8 +71,21 @@ class BucketPlan:
     delivers_late: bool = True
     compile: Callable[[str], Compiled] | None = None
     """The queries of rules, where they can change."""
+    max_events: int = 50_000_000
+    """That a bucket may keep."""
     lag: int = 0
     """How far behind the watermark this bucket stays: events made by other queries come that much later."""
+
+    def require_spread(self, known: Header) -> None:
+        """That what is known was spread like this."""
+        if known.keys != self.keys:
+            before, now = (", ".join(keys) or "nothing" for keys in (known.keys, self.keys))
+            message = f"the checkpoint's state is spread by {before}, this stream by {now}"
+            hint = "the queries test other attributes for equality now: begin with a new checkpoint folder"
+            raise StateError(Problem(message, hint=hint))
+        if known.buckets != self.buckets:
+            message = f"the checkpoint's state is spread over {known.buckets} buckets, this stream over {self.buckets}"
+            raise StateError(Problem(message, hint=f"give buckets={known.buckets}, or begin with a new checkpoint folder"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +105,11 @@ class Bucket:
         self._plan = plan
         blob = store.header()
         self.header = Header(plan.keys, plan.buckets, "") if blob is None else Header.decode(blob)
-        self._require_same_spread()
+        plan.require_spread(self.header)
         self.late = 0
         self._waiting: list[pa.Table] = []
         self._running: list[_Running] = []
         self._restore(store)
-
-    def _require_same_spread(self) -> None:
-        known, plan = self.header, self._plan
-        if known.keys != plan.keys:
-            before, now = (", ".join(keys) or "nothing" for keys in (known.keys, plan.keys))
-            message = f"the checkpoint's state is spread by {before}, this stream by {now}"
-            hint = "the queries test other attributes for equality now: begin with a new checkpoint folder"
-            raise StateError(Problem(message, hint=hint))
-        if known.buckets != plan.buckets:
-            message = f"the checkpoint's state is spread over {known.buckets} buckets, this stream over {plan.buckets}"
-            raise StateError(Problem(message, hint=f"give buckets={known.buckets}, or begin with a new checkpoint folder"))
 
     # Coming and going
 
@@ -144,6 +146,7 @@ class Bucket:
             elif now is not None:
                 log = self._read_log(store) if log is None else log
                 state = known[key]
+                _require_kind(unit, state)
                 first = 0 if state.horizon is None else int(np.searchsorted(self._times(log), state.horizon, side="right"))
                 recent = log.slice(first, self._released(log) - first).combine_chunks()
                 matcher.restore(recent.to_batches(), now, state.horizon, state.state)
@@ -207,6 +210,7 @@ class Bucket:
         if rules is not None and rules != self.header.rules:
             yield from self._change(store, rules)
         self._prune(store)
+        self._require_room()
         self._save(store)
 
     def _sorted_out(self, arrived: Sequence[pa.Table], watermark: int | None) -> tuple[list[pa.Table], pa.Table | None]:
@@ -290,13 +294,24 @@ class Bucket:
                 store.drop_segment(segment.number)
         self.header = replace(self.header, segments=tuple(kept))
 
+    def _require_room(self) -> None:
+        count, most = sum(segment.rows for segment in self.header.segments), self._plan.max_events
+        if count > most:
+            message = f"a bucket of the stream would keep {count:,} events, of which {self.waiting:,} wait for the watermark"
+            hint = (
+                "the checkpoint is as it was before this micro-batch: spread the keys over more buckets (and begin anew), "
+                f"shorten the window or the watermark's delay, or give max_events of more than {most:,}"
+            )
+            raise LimitError(Problem(message, hint=hint))
+
     def _save(self, store: Store) -> None:
         self.header = replace(self.header, nonce=uuid4().hex, units=self._states(), timer=self._due())
         store.put_header(self.header.encode())
 
     def _states(self) -> tuple[UnitState, ...]:
         return tuple(
-            UnitState(item.unit.keys, item.born, item.matcher.horizon, item.matcher.snapshot()) for item in self._running
+            UnitState(item.unit.keys, item.born, item.matcher.horizon, item.matcher.snapshot(), item.unit.kind)
+            for item in self._running
         )
 
     def _due(self) -> int | None:
@@ -321,10 +336,26 @@ class Bucket:
         """How many events wait for the watermark."""
         return sum(table.num_rows for table in self._waiting)
 
+    def runs(self) -> int:
+        """The most runs that were alive at a time in one partition since the last call."""
+        found = max((item.matcher.metrics.peak_runs for item in self._running), default=0)
+        for item in self._running:
+            item.matcher.metrics.peak_runs = 0
+        return found
+
     @property
     def kept(self) -> int:
         """How many events the matchers hold."""
         return sum(item.matcher.kept for item in self._running)
+
+
+def _require_kind(unit: Unit, known: UnitState) -> None:
+    if unit.kind != known.kind:
+        name = unit.queries[0].name
+        message = f"the checkpoint has the state of {known.kind} for query '{name}', and its plan goes on from {unit.kind}"
+        raise StateError(
+            Problem(message, hint=f"give plan={{'mechanism': '{known.kind}'}}, or begin with a new checkpoint folder")
+        )
 
 
 def _labelled(unit: Unit, found: Iterator[Any]) -> Iterator[Labelled]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ METRICS = "metrics"
 
 LABELLED = (
     "kind string, query string, version int, rows long, blob binary, events long, late long, bad long, waiting long, "
-    "kept long, state_rows long, state_bytes long, lag_ms long"
+    "kept long, runs long, state_rows long, state_bytes long, lag_ms long"
 )
 PACKED = f"group int, {LABELLED}"
 LABELS = pa.schema(
@@ -56,9 +57,13 @@ class StreamPlan:
 
     schema: EventSchema
     events: pa.Schema
-    """The columns that travel."""
+    """The columns that travel..."""
+    kept: pa.Schema
+    """...and those of them that queries read."""
     distributions: tuple[Distribution, ...]
     bad_rows: str
+    max_events: int
+    """That one bucket may keep."""
     compile: Callable[[str], Compiled] | None = None
     made: tuple[Made, ...] = ()
     """The events of earlier stages that are read too."""
@@ -76,9 +81,18 @@ class StreamPlan:
         """The plan of each group's bucket."""
         found: dict[int, BucketPlan] = {}
         for number, item in enumerate(self.distributions):
-            spread = (len(item.groups), item.keys)
-            first = number == 0 and self.is_first
-            plan = BucketPlan(self.schema, self.events, item.queries, *spread, first, self.compile, self.lag)
+            plan = BucketPlan(
+                self.schema,
+                self.kept,
+                item.queries,
+                len(item.groups),
+                item.keys,
+                delivers_late=number == 0 and self.is_first,
+                compile=self.compile,
+                lag=self.lag,
+                max_events=self.max_events,
+            )
+            assert found.keys().isdisjoint(item.groups)
             found |= dict.fromkeys(item.groups, plan)
         return found
 
@@ -91,25 +105,21 @@ class StreamPlan:
         return -(-due // self.time_of(1))
 
 
-def groups_for(buckets: Sequence[int], partitions: int) -> list[tuple[int, ...]]:
-    """Numbers of groups, so many for each distribution, that Spark spreads evenly over shuffle partitions.
+def groups_for(keys: Sequence[str], buckets: int) -> tuple[int, ...]:
+    """The numbers of the groups of a distribution.
 
-    >>> groups_for([2, 1], 2)
-    [(1, 0), (2,)]
+    Spark spreads them evenly over as many shuffle partitions, or a divisor or multiple of that number. They depend on nothing
+    else, so that a restart finds them whatever other queries there are, and however the session is set.
+
+    >>> groups_for(["k"], 2)
+    (1102906149, 1102906148)
     """
-    taken = [0] * partitions
-    most = -(-sum(buckets) // partitions)
-    found: list[int] = []
-    number = 0
-    while len(found) < sum(buckets):
-        place = _partition_of(number, partitions)
-        if taken[place] < most:
-            taken[place] += 1
-            found.append(number)
+    found: dict[int, int] = {}
+    number = crc32(repr(tuple(keys)).encode()) >> 1
+    while len(found) < buckets:
+        found.setdefault(_partition_of(number, buckets), number)
         number += 1
-    found.sort(key=lambda item: _partition_of(item, partitions))
-    given = iter(found)
-    return [tuple(next(given) for _ in range(count)) for count in buckets]
+    return tuple(found[place] for place in range(buckets))
 
 
 def _partition_of(value: int, partitions: int) -> int:

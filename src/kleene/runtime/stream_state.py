@@ -57,6 +57,8 @@ class UnitState:
     horizon: int | None
     """Events at or before this time do not matter to them."""
     state: Mapping[str, pa.Array] = field(default_factory=dict)
+    kind: str = "patterns"
+    """What the state consists of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,8 @@ class Header:
             "watermark": self.watermark,
             "segments": [asdict(segment) for segment in self.segments],
             "units": [
-                [sorted(unit.keys), unit.born, unit.horizon, len(blob)] for unit, blob in zip(self.units, blobs, strict=True)
+                [sorted(unit.keys), unit.kind, unit.born, unit.horizon, len(blob)]
+                for unit, blob in zip(self.units, blobs, strict=True)
             ],
             "timer": self.timer,
             "rules": self.rules,
@@ -115,8 +118,8 @@ def _decoded(blob: bytes, begin: int, end: int) -> Header:
     if length != len(blob):
         raise ValueError(f"{len(blob)} bytes, not {length}")
     units = []
-    for keys, born, horizon, size in described["units"]:
-        units.append(UnitState(frozenset(keys), born, horizon, _decode_columns(blob[end : end + size])))
+    for keys, kind, born, horizon, size in described["units"]:
+        units.append(UnitState(frozenset(keys), born, horizon, _decode_columns(blob[end : end + size]), kind))
         end += size
     segments = tuple(Segment(**segment) for segment in described["segments"])
     return Header(

@@ -17,6 +17,7 @@ from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import Planner
 from kleene.plan.aggregate import CounterPlan
 from kleene.plan.lazy import LazyPlan
+from kleene.plan.matched import MatchedPlan
 from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.search import MultiOptions
 from kleene.plan.optimizer import Plan
@@ -51,6 +52,13 @@ class Unit:
     @property
     def keys(self) -> frozenset[str]:
         return frozenset(item.key for item in self.queries)
+
+    @property
+    def kind(self) -> str:
+        """What is kept of it besides events; of the same kind, one plan can go on from another."""
+        if isinstance(self.plan, MatchedPlan):
+            return "matches"
+        return "counters" if isinstance(self.plan, CounterPlan | SharedCounters) else "patterns"
 
     def matcher(self, events: pa.Schema) -> Any:
         """A matcher for events with an Arrow schema; bad rows have been dealt with before."""

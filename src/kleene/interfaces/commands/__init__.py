@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from kleene.interfaces.commands import check, demo, explain, generate, match, statistics, workload
+from kleene.interfaces.commands import check, demo, explain, generate, match, statistics, stream, workload
 
 COMMANDS: dict[str, ModuleType] = {
     "match": match,
+    "stream": stream,
     "explain": explain,
     "check": check,
     "workload": workload,

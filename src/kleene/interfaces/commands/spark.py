@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -16,12 +16,17 @@ from kleene.common.errors import DataError, Problem
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+PACKAGES = "spark.jars.packages"
+_PACKAGES_HINT = "Spark says above whether it found the packages; their names are group:name:version"
 _JAVA_HINT = "install Java 17 or newer (apt install openjdk-17-jre-headless, brew install openjdk@17) and set JAVA_HOME"
 
 
 @contextmanager
-def session(master: str) -> Iterator[SparkSession]:
-    """A session for the block: the one this process already has, left as it is, or else one of our own, stopped at the end."""
+def session(master: str, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A session for the block: the one this process already has, left as it is, or else one of our own, stopped at the end.
+
+    The settings are for one of our own.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -30,14 +35,14 @@ def session(master: str) -> Iterator[SparkSession]:
     if running is not None:
         yield running
         return
-    own = _start(master)
+    own = _start(master, settings or {})
     try:
         yield own
     finally:
         own.stop()
 
 
-def _start(master: str) -> SparkSession:
+def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     """A quiet session: UTC, no web interface, workers with this interpreter."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -54,10 +59,11 @@ def _start(master: str) -> SparkSession:
     if master.startswith("local"):
         builder = builder.config("spark.driver.host", "localhost").config("spark.sql.shuffle.partitions", "4")
     try:
-        return builder.getOrCreate()
+        return builder.config(map=dict(settings)).getOrCreate()
     except PySparkException as error:
         if error.getCondition() == "JAVA_GATEWAY_EXITED":
-            raise DataError(Problem("Spark could not start Java", hint=_JAVA_HINT)) from error
+            hint = _PACKAGES_HINT if PACKAGES in settings else _JAVA_HINT
+            raise DataError(Problem("Spark could not start Java", hint=hint)) from error
         raise
 
 
