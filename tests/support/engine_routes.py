@@ -197,8 +197,11 @@ SEQUENCE_ROUTES = ("embedded-basic", "embedded-paper", "embedded-random-splits-b
 def fits(case: Case, route: str) -> bool:
     """Whether a route can answer a case: options of sequence plans are for plain sequences, automata do not evaluate AND, lazy
     plans are for skip_till_any_match, and compressed rows have no RETURN. AGG has plans of its own, of which counters are not
-    for everything.
+    for everything. A stream can answer what the embedded engine can with the same plan.
     """
+    if route.startswith("stream-"):
+        plan = route.removeprefix("stream-")
+        return fits(case, "embedded" if plan.isdigit() else f"embedded-{plan}")
     if route in aggregate_routes():
         return _is_aggregate(case.query_text) and (not route.startswith("embedded-counters") or is_counted(case))
     if _is_aggregate(case.query_text):

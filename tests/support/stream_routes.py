@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kleene.common.columns import time_values
 from kleene.interfaces.api import Query, make_options
+from kleene.plan.options import AGGREGATE_CHOICES
 from kleene.runtime.stream_units import QuerySet, StreamQuery
 from kleene.testing.case_routes import Route
 from kleene.testing.cases import Case, Row
@@ -17,21 +18,20 @@ from support.stream_runs import Drive, Way, bucket_plan, schedule
 
 SEEDS = (1, 2, 3)
 
-MECHANISMS: dict[str, dict[str, Any]] = {
+PLANS: dict[str, Any] = {
+    "basic": "basic",
     "nfa": {"mechanism": "nfa"},
     "lazy": {"mechanism": "lazy"},
-    "sequence": {"mechanism": "sequence"},
-    "counters-marking": {"mechanism": "counters", "window": "marking"},
-    "counters-stacks": {"mechanism": "counters", "window": "stacks"},
+    **{f"counters-{window}": {"mechanism": "counters", "window": window} for window in AGGREGATE_CHOICES["window"][1:]},
     "matches": {"mechanism": "matches"},
 }
-"""A route for each matcher that is restored in its own way."""
+"""One for each matcher that is restored in its own way; the embedded routes of these names are for the same cases."""
 
 
 def stream_routes() -> dict[str, Route]:
-    """Streams of several seeds with the plan left open, and of every mechanism."""
+    """Streams of several seeds with the plan left open, and one of every plan."""
     routes = {f"stream-{seed}": stream(seed) for seed in SEEDS}
-    return routes | {f"stream-{name}": stream(name, plan) for name, plan in MECHANISMS.items()}
+    return routes | {f"stream-{name}": stream(name, plan) for name, plan in PLANS.items()}
 
 
 def stream(seed: object, plan: Any = None) -> Route:

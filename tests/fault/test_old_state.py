@@ -1,0 +1,31 @@
+"""State that earlier versions of the library wrote is read, and goes on as if nothing had happened.
+
+A new format gets a folder of its own (`tests/support/fault_state.py`); the folders of older ones stay as they are.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from kleene.runtime.stream_state import MAGIC, READ, Header
+from support.fault_state import SavedStream
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.mark.parametrize("number", READ)
+def test_the_state_of_a_format_is_read_and_goes_on(number: int) -> None:
+    saved = SavedStream.read(DATA / f"state_v{number}")
+    assert saved.store.blob is not None
+    assert struct.unpack_from("<H", saved.store.blob, len(MAGIC)) == (number,)
+    header = Header.decode(saved.store.blob)
+    assert header.watermark == saved.watermark
+    assert {unit.kind for unit in header.units} == {"patterns", "counters", "matches"}
+    assert sorted(saved.store.segments) == [item.number for item in header.segments]
+    rest = saved.rest()
+    assert sorted(saved.reported + rest) == sorted(saved.wanted())
+    named = [{line.split()[0] for line in lines} for lines in (saved.reported, rest)]
+    assert named == [set(saved.queries)] * 2, "each query has something to report before and after"

@@ -1,0 +1,234 @@
+"""What a bucket keeps, as bytes: read as it was written, or refused with what to do about it, never misread."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import kleene
+from kleene.common.errors import StateError
+from kleene.common.schema import schema_of_arrow
+from kleene.interfaces.api import options_of
+from kleene.runtime.stream_bucket import LATE, MATCHES, PART, Bucket, BucketPlan
+from kleene.runtime.stream_state import FORMAT, MAGIC, READ, Header, Segment, UnitState, decode_events, encode_events
+from kleene.runtime.stream_units import QuerySet, StreamQuery
+from support.stream_runs import MemoryStore, bucket_plan
+
+STATE = {"masks": pa.array([1, 2, 3]), "names": pa.array(["a", None]), "none": pa.array([], pa.float64())}
+HEADER = Header(
+    keys=("k", "käse"),
+    buckets=4,
+    nonce="n1",
+    watermark=-5,
+    segments=(Segment(0, 7, 3, 100), Segment(2, 9, 1, 50)),
+    units=(
+        UnitState(frozenset(("a@1", "b@2")), None, None),
+        UnitState(frozenset(("c@1",)), 3, 2, STATE),
+        UnitState(frozenset(), 3, -9, {"one": pa.array([1])}),
+    ),
+    timer=1 << 60,
+    rules='{"q": "PATTERN SEQ(A a, B b) -- é"}',
+)
+
+EVENTS = pa.table({"ts": [1, 2, 3, 4], "type": ["A", "A", "B", "B"], "x": [1, 2, 3, 4], "y": [0.5, 1.5, None, 2.5]})
+
+
+def plan_of(text: str, events: pa.Table = EVENTS, **further: Any) -> BucketPlan:
+    query = kleene.query(text, name="q")
+    made = query.plan_for(events.schema, options_of({"time": "ts", "type": "type"}))
+    schema = schema_of_arrow(events.schema, time="ts", type="type")
+    return bucket_plan(QuerySet((StreamQuery("q", 1, text, made),)), events.schema, schema, **further)
+
+
+PAIRS = plan_of("PATTERN SEQ(A a, B b) WITHIN 10 RETURN a.x AS a, b.x AS b")
+
+
+def found(bucket: Bucket, store: MemoryStore, rows: pa.Table, watermark: int | None, kind: str = MATCHES) -> list[Any]:
+    left = bucket.process(store, [rows] if rows.num_rows else [], watermark)
+    return [row for item in left if item.kind == kind for row in item.rows.to_pylist()]
+
+
+def begun(plan: BucketPlan = PAIRS) -> MemoryStore:
+    """The store of a bucket that has seen two events, and waits for two."""
+    store = MemoryStore()
+    bucket = Bucket(plan, store)
+    list(bucket.process(store, [EVENTS], None))
+    list(bucket.process(store, [], 3))
+    return store
+
+
+# --- the header -------------------------------------------------------------------------------------------------------
+
+
+def test_a_header_is_read_as_it_was_written() -> None:
+    assert Header.decode(HEADER.encode()) == HEADER
+    assert Header.decode(Header((), 1, "n").encode()) == Header((), 1, "n")
+
+
+def test_the_format_is_one_of_those_that_are_read() -> None:
+    """What this version writes it reads, and begins with a magic word and the number of the format."""
+    assert FORMAT in READ
+    assert HEADER.encode().startswith(MAGIC + struct.pack("<H", FORMAT))
+
+
+@pytest.mark.parametrize(
+    "blob", [b"", b"KLEEN", b"SOMETHING ELSE", MAGIC, MAGIC + b"\x01\x00", b"kleene" + HEADER.encode()[6:]]
+)
+def test_what_kleene_has_not_written_is_refused(blob: bytes) -> None:
+    with pytest.raises(StateError, match=r"not written by Kleene\n.*new checkpoint folder"):
+        Header.decode(blob)
+
+
+@pytest.mark.parametrize("number", [0, FORMAT + 1, 65535])
+def test_another_format_is_refused_with_what_to_do(number: int) -> None:
+    blob = MAGIC + struct.pack("<H", number) + HEADER.encode()[len(MAGIC) + 2 :]
+    with pytest.raises(StateError) as raised:
+        Header.decode(blob)
+    message = f"the checkpoint's state has format {number}, this version of Kleene reads {READ[0]}"
+    assert message in str(raised.value)
+    assert "run the version that wrote it, or begin with a new checkpoint folder" in str(raised.value)
+
+
+def test_bytes_that_are_missing_or_too_many_are_noticed() -> None:
+    """Wherever the end is: also where a unit's whole state is missing, which would read as none."""
+    blob = HEADER.encode()
+    for size in range(len(MAGIC) + 6, len(blob)):
+        with pytest.raises(StateError, match="damaged"):
+            Header.decode(blob[:size])
+    with pytest.raises(StateError, match="damaged"):
+        Header.decode(blob + b"\x00")
+
+
+def test_a_description_without_what_is_needed_is_refused() -> None:
+    blob = HEADER.encode().replace(b'"segments"', b'"sediment"')
+    with pytest.raises(StateError, match=r"damaged: 'segments'\n.*bring back a copy of it"):
+        Header.decode(blob)
+
+
+def test_events_are_read_as_they_were_written() -> None:
+    columns = {"d": pa.array(["u", None, "v"]).dictionary_encode(), "t": pa.array([1, None, 3], pa.timestamp("us", "UTC"))}
+    batch = pa.record_batch({**columns, "l": pa.array([[1], [], None])})
+    assert decode_events(encode_events(batch)).combine_chunks().to_batches() == [batch]
+
+
+# --- a bucket that goes on --------------------------------------------------------------------------------------------
+
+
+def test_a_bucket_goes_on_from_its_bytes() -> None:
+    store = begun()
+    bucket = Bucket(PAIRS, store)
+    assert (bucket.header.watermark, bucket.waiting, bucket.kept) == (3, 2, 2)
+    rows = found(bucket, store, EVENTS.slice(0, 0), 4)
+    assert sorted((row["a"], row["b"]) for row in rows) == [(1, 3), (2, 3)]
+    assert found(bucket, store, EVENTS.slice(0, 0), 4) == []
+
+
+def test_another_number_of_buckets_is_refused() -> None:
+    with pytest.raises(StateError, match=r"spread over 1 buckets, this stream over 8\n.*give buckets=1"):
+        Bucket(replace(PAIRS, buckets=8), begun())
+
+
+def test_other_keys_are_refused() -> None:
+    with pytest.raises(StateError, match=r"spread by nothing, this stream by x\n.*new checkpoint folder"):
+        Bucket(replace(PAIRS, keys=("x",)), begun())
+
+
+def test_events_that_were_kept_without_a_column_are_refused() -> None:
+    wider = plan_of("PATTERN SEQ(A a, B b) WITHIN 10 RETURN a.x AS a, b.x AS b, a.y AS y")
+    with pytest.raises(StateError, match=r"kept without 'y'\n.*new checkpoint folder"):
+        Bucket(wider, begun())
+
+
+def test_events_that_were_kept_with_more_columns_are_read() -> None:
+    store = begun(plan_of("PATTERN SEQ(A a, B b) WITHIN 10 RETURN a.x AS a, b.x AS b, a.y AS y"))
+    assert Bucket(PAIRS, store).waiting == 2
+
+
+def test_a_segment_that_is_cut_off_is_noticed() -> None:
+    """An Arrow stream that ends before its rows reads as one without rows."""
+    store = begun()
+    ((number, blob),) = store.segments.items()
+    empty = encode_events(pa.RecordBatch.from_pylist([], decode_events(blob).schema))
+    assert decode_events(empty).num_rows == 0
+    for cut in (empty, blob[:-1], blob[: len(blob) // 2]):
+        store.segments[number] = cut
+        with pytest.raises(StateError, match="damaged"):
+            Bucket(PAIRS, store)
+
+
+def test_a_query_that_is_added_at_a_restart_begins_at_the_watermark() -> None:
+    """The others go on, with what they have seen."""
+    store = begun()
+    (known,) = PAIRS.queries.queries
+    both = replace(PAIRS, queries=QuerySet((known, replace(known, name="new", key="new"))))
+    left = list(Bucket(both, store).process(store, [], 5))
+    assert {(item.query, row["a"], row["b"]) for item in left for row in item.rows.to_pylist()} == {
+        ("q", 1, 3), ("q", 1, 4), ("q", 2, 3), ("q", 2, 4),
+    }  # fmt: skip
+    more = pa.table({"ts": [6, 7], "type": ["A", "B"], "x": [6, 7], "y": [0.0, 0.0]})
+    list(Bucket(both, store).process(store, [more], 5))
+    left = list(Bucket(both, store).process(store, [], 8))
+    assert sorted((item.query, row["a"]) for item in left for row in item.rows.to_pylist()) == [
+        ("new", 6), ("q", 1), ("q", 2), ("q", 6),
+    ]  # fmt: skip
+
+
+def test_the_nonce_tells_what_was_written_last() -> None:
+    store = begun()
+    one, other = Bucket(PAIRS, store), Bucket(PAIRS, store)
+    assert one.is_current(store)
+    list(other.process(store, [], 4))
+    assert other.is_current(store)
+    assert not one.is_current(store)
+    assert not one.is_current(MemoryStore())
+
+
+def test_a_watermark_does_not_go_back() -> None:
+    store = begun()
+    bucket = Bucket(PAIRS, store)
+    assert found(bucket, store, EVENTS.slice(0, 0), None) == []
+    assert found(bucket, store, EVENTS.slice(0, 0), 2) == []
+    assert bucket.header.watermark == 3
+
+
+@pytest.mark.parametrize("watermark", [None, 2, 3])
+def test_an_event_is_late_by_the_watermark_that_was_reached(watermark: int | None) -> None:
+    store = begun()
+    assert [row["ts"] for row in found(Bucket(PAIRS, store), store, EVENTS.slice(1, 2), watermark, LATE)] == [2]
+
+
+def test_simultaneous_events_stay_in_their_order_of_arrival() -> None:
+    """In segments that are merged, after a restart, and until they are released."""
+    query = kleene.query("PATTERN SEQ(A a, B b) WITHIN 2 EVENTS RETURN a.x AS a, b.x AS b", name="q")
+    made = query.plan_for(EVENTS.schema, options_of({"time": "ts", "type": "type", "ties": "arrival"}))
+    schema = schema_of_arrow(EVENTS.schema, time="ts", type="type")
+    plan = bucket_plan(QuerySet((StreamQuery("q", 1, "q", made),)), EVENTS.schema, schema)
+    store = MemoryStore()
+    for place, kind in enumerate("ABABBA"):
+        row = pa.table({"ts": [5], "type": [kind], "x": [place], "y": [0.0]})
+        list(Bucket(plan, store).process(store, [row], None))
+    assert [(row["a"], row["b"]) for row in found(Bucket(plan, store), store, EVENTS.slice(0, 0), 6)] == [(0, 1), (2, 3)]
+
+
+def test_there_are_few_segments_and_none_is_most_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the log is, and what is written again is a small multiple of what comes."""
+    monkeypatch.setattr("kleene.runtime.stream_bucket.FEW_MERGED", 8)
+    store, written = MemoryStore(), 0
+    bucket = Bucket(PAIRS, store)
+    for instant in range(300):
+        row = pa.table({"ts": [instant], "type": ["B"], "x": [0], "y": [0.0]})
+        list(bucket.process(store, [row], None))
+        written += bucket.header.segments[-1].rows
+        lengths = [item.rows for item in bucket.header.segments]
+        assert sum(lengths) == instant + 1
+        assert len(lengths) <= PART * (2 + math.log2(1 + sum(lengths) / 8))
+        assert max(lengths) <= max(8, sum(lengths) // PART)
+    assert written <= 300 * 8
+    assert Bucket(PAIRS, store).waiting == 300
+    list(bucket.process(store, [], 2_000))
+    assert store.segments == {}
