@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kleene.runtime.stream_state import MAGIC, READ, Header
-from support.fault_state import SavedStream
+from kleene.common.errors import StateError
+from kleene.runtime.stream_bucket import Bucket
+from kleene.runtime.stream_state import FORMAT, MAGIC, READ, Header
+from support.fault_state import SavedStream, plan_of
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -29,3 +31,10 @@ def test_the_state_of_a_format_is_read_and_goes_on(number: int) -> None:
     assert sorted(saved.reported + rest) == sorted(saved.wanted())
     named = [{line.split()[0] for line in lines} for lines in (saved.reported, rest)]
     assert named == [set(saved.queries)] * 2, "each query has something to report before and after"
+
+
+def test_a_plan_that_goes_on_from_another_kind_of_state_is_refused() -> None:
+    saved = SavedStream.read(DATA / f"state_v{FORMAT}")
+    plan = plan_of({"ever": saved.queries["ever"]}, plan={"mechanism": "matches"})
+    with pytest.raises(StateError, match="has the state of counters for query 'ever', and its plan goes on from matches"):
+        Bucket(plan, saved.store)

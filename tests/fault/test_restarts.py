@@ -87,6 +87,17 @@ def test_it_goes_on(stream: Stream) -> None:
     assert stream.matches() == GOES_ON
 
 
+def test_a_micro_batch_that_is_done_again_is_written_once(stream: Stream) -> None:
+    stream.run()
+    commits = stream.root / "checkpoint" / "commits"
+    last = max(int(item.name) for item in commits.iterdir() if item.name.isdigit())
+    for name in (f"{last}", f".{last}.crc"):
+        (commits / name).unlink()
+    stream.run()
+    assert stream.matches() == GOES_ON
+    assert (commits / f"{last}").exists()
+
+
 def test_queries_in_another_order_go_on(stream: Stream) -> None:
     stream.run(dict(reversed(QUERIES.items())))
     assert stream.matches() == GOES_ON

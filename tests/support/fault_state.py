@@ -92,8 +92,8 @@ def stopped() -> SavedStream:
     return SavedStream(QUERIES, before, EVENTS[ARRIVED:], WATERMARK, reported, store)
 
 
-def plan_of(queries: dict[str, str]) -> BucketPlan:
-    options = options_of(OPTIONS)
+def plan_of(queries: dict[str, str], **further: Any) -> BucketPlan:
+    options = options_of({**OPTIONS, **further})
     made = [kleene.query(text, name=name) for name, text in queries.items()]
     planned = tuple(stream_query(item, item.plan_for(SCHEMA, options), options) for item in made)
     return bucket_plan(QuerySet(planned), SCHEMA, schema_of_arrow(SCHEMA, **OPTIONS))

@@ -371,8 +371,7 @@ def _refuses(question: Question) -> bool:
 
 
 def describe(given: StreamExample) -> str:
-    first = given.examples[0]
-    if isinstance(first, strategies.Example) and given.kind.startswith("aggregate"):
+    if given.kind.startswith("aggregate"):
         return aggregate_pairs.describe(*given.examples)  # type: ignore[arg-type]
     return workload_pairs.describe(workload_pairs.MatchWorkload(given.examples))
 

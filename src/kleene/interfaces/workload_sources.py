@@ -18,6 +18,7 @@ from kleene.common.errors import DataError, KleeneError, Problem, render
 from kleene.interfaces.api import Query, is_spark_frame, query
 from kleene.pattern.registered import Function
 from kleene.runtime.rule_files import (
+    PAUSED,
     SUFFIX,
     enabled_rows,
     files_in,
@@ -145,7 +146,7 @@ def _placed(problem: Problem, text: str | None, place: str) -> Problem:
 
 def _queries_in_table(source: Any, functions: Sequence[Function]) -> list[tuple[str, Any]]:
     table = _arrow_table(source)
-    rows = list(enabled_rows(table))
+    rows = [(number, row) for number, row in enabled_rows(table) if not row.get(PAUSED)]
     if not rows:
         reason = f"none of its {table.num_rows:,} rows is enabled" if table.num_rows else "it has no rows"
         raise DataError(f"the table of queries is empty: {reason}")

@@ -84,7 +84,7 @@ def shared_names(named: Iterable[tuple[str, str]]) -> dict[str, Problem]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def query_columns(known: Sequence[str], optional: Sequence[str] = (ENABLED,)) -> list[str]:
+def query_columns(known: Sequence[str]) -> list[str]:
     """The columns of a table of queries that are read."""
     problems = [
         Problem(f"the table of queries has no column '{name}'", hint=nearest(name, known))
@@ -93,7 +93,7 @@ def query_columns(known: Sequence[str], optional: Sequence[str] = (ENABLED,)) ->
     ]
     if problems:
         raise BindingError(problems)
-    return [name for name in (*REQUIRED, *optional) if name in known]
+    return [name for name in (*REQUIRED, ENABLED, PAUSED) if name in known]
 
 
 def typed_queries(table: pa.Table) -> pa.Table:

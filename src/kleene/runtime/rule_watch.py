@@ -19,7 +19,6 @@ from pathlib import Path
 from kleene.common.errors import DataError, KleeneError, Problem, render
 from kleene.runtime.files import FORMATS, open_events
 from kleene.runtime.rule_files import (
-    ENABLED,
     PAUSED,
     PAUSED_SUFFIX,
     SUFFIX,
@@ -172,7 +171,7 @@ def _whole_text(file: Path) -> str:
 
 def _table_seen(source: Path, young: bool) -> Seen:
     table = open_events(source).read_all()
-    rows = list(enabled_rows(typed_queries(table.select(query_columns(table.column_names, (ENABLED, PAUSED))))))
+    rows = list(enabled_rows(typed_queries(table.select(query_columns(table.column_names)))))
     shared = shared_names((row["name"], f"row {number}") for number, row in rows if row["name"])
     problems = {name: render(problem, None) for name, problem in shared.items()}
     queries: dict[str, tuple[str, bool]] = {}

@@ -33,6 +33,9 @@ MATCHES, LATE, BAD, PROBLEM = "matches", "late", "bad", "problem"
 FEW_MERGED, MOST_MERGED = 1 << 10, 1 << 18
 """Segments of the log with few rows are always merged, with many never."""
 
+MOST_WRITTEN = 1 << 20
+"""Rows of one segment: what a state store takes at once is bounded."""
+
 PART = 8
 """Segments between them are merged while they are less than this part of the log: what can go, goes soon."""
 
@@ -227,7 +230,8 @@ class Bucket:
         if kept:
             events = in_stream_order(pa.concat_tables(kept), self._plan.schema).combine_chunks()
             self._waiting.append(events)
-            self._log(store, events)
+            for begin in range(0, events.num_rows, MOST_WRITTEN):
+                self._log(store, events.slice(begin, MOST_WRITTEN))
 
     def _release(self, watermark: int) -> Iterator[Labelled]:
         """Gives the events before the watermark to the matchers, in stream order."""
