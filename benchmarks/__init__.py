@@ -1,4 +1,4 @@
-"""Benchmarks: `python -m benchmarks SUITE` runs the experiments of a paper (sase, saseplus, lazy, aseq, multi).
+"""Benchmarks: `python -m benchmarks SUITE` runs experiments: of a paper (sase, saseplus, lazy, aseq, multi), streaming, scale.
 
 Results are in docs/benchmarks.md.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.suite import Suite, run_suite
 
 ROOT = Path(__file__).resolve().parent.parent
-SUITES = ("sase", "saseplus", "lazy", "aseq", "multi")
+SUITES = ("sase", "saseplus", "lazy", "aseq", "multi", "streaming", "scale")
 
 
 def main(arguments: list[str] | None = None) -> None:

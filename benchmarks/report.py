@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ class Presentation:
     tables: Mapping[str, Callable[[Experiment], str]]
     figures: Figures
     remarks: Mapping[str, str]
+    measured: Mapping[str, str] = field(default_factory=dict)
+    """By experiment what its numbers are, where they are not ratios of medians."""
 
 
 def write_report(presentation: Presentation, results: Path, docs: Path, note: str = "") -> Path:
@@ -67,8 +69,8 @@ def section(presentation: Presentation, experiment: Experiment, context: dict[st
     parts += [f"![{title}](figures/{path.name})" for path in drawn]
     parts += [presentation.remarks[name], *experiment.notes]
     clock = "CPU time" if experiment.clock == "cpu" else "wall-clock time"
-    scale = context["scale"]["name"]
-    parts.append(f"*{scale} scale, {context['measured']}; ratios of median {clock}, {_rounds(experiment)} rounds.*")
+    measured = presentation.measured.get(name, f"ratios of median {clock}, {_rounds(experiment)} rounds")
+    parts.append(f"*{context['scale']['name']} scale, {context['measured']}; {measured}.*")
     return "\n\n".join(parts)
 
 
@@ -115,7 +117,7 @@ OPENING = """# Benchmarks
 
 The experiments of the papers that Kleene implements, with the papers' parameters, and comparisons with today's engines. This
 page is written by `python -m benchmarks SUITE --report` from the results of a run; the suites are `sase`, `saseplus`, `lazy`,
-`aseq` and `multi`.
+`aseq`, `multi`, `streaming` and `scale`.
 
 ```
 pip install -e '.[spark,bench]'

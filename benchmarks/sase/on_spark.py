@@ -26,7 +26,7 @@ V1_VALUES = (100, 1_000)
 ROW_GROUP = 1_000_000
 
 
-def start_session(cores: int = 2) -> Any:
+def start_session(cores: int = 2, memory: str = "4g") -> Any:
     """A local session whose workers use this interpreter."""
     from pyspark.sql import SparkSession
 
@@ -34,7 +34,7 @@ def start_session(cores: int = 2) -> Any:
     builder = SparkSession.builder.master(f"local[{cores}]").appName("kleene-benchmarks")
     for key, value in {
         "spark.ui.enabled": "false",
-        "spark.driver.memory": "4g",
+        "spark.driver.memory": memory,
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }.items():

@@ -25,7 +25,8 @@ SECONDS, KILLS = 600, 30
 
 
 def test_a_driver_and_a_worker_are_killed(tmp_path: Path) -> None:
-    course = Course(master="local[2,4]", kills=(WORKER, DRIVER), names=("silence", "total", "rising", "pair", "triple"))
+    names = ("silence", "total", "rising", "pair", "triple")
+    course = Course(master="local[2,4]", kills=(WORKER, DRIVER), pause=0.3, names=names)
     report = soak(tmp_path / "soak", course)
     check(report, Counter((WORKER, DRIVER)))
     assert report.drivers == 2

@@ -27,7 +27,7 @@ class Process:
 
 def processes() -> dict[int, Process]:
     """All processes by id."""
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True).stdout
     rows = (line.split(None, 2) for line in listed.splitlines())
     return {int(row[0]): Process(int(row[0]), int(row[1]), row[2]) for row in rows if len(row) == 3}
 

@@ -56,7 +56,7 @@ class Course:
     """In each file, about."""
     seed: int = 1
     names: tuple[str, ...] = tuple(QUERIES)
-    """Of the queries."""
+    """Of the queries, which together read all types of events: a late row that none reads is not delivered."""
     compares: bool = False
     """Whether the batch is run on Spark too."""
 
@@ -171,7 +171,7 @@ class _Soak:
         end = time.monotonic() + PATIENCE
         while not holds():
             if time.monotonic() > end:
-                raise TimeoutError(f"no micro-batch for {PATIENCE} s: {self._log()}")
+                raise TimeoutError(f"no micro-batch, or nothing to kill, for {PATIENCE} s: {self._log()}")
             self._step()
 
     def _committed(self) -> list[int]:
@@ -186,11 +186,15 @@ class _Soak:
 
     def _kill(self, sort: str) -> None:
         pids: list[int] = []
-        while not pids:
+        doing: tuple[int, ...] = ()
+
+        def killed() -> bool:
+            nonlocal pids, doing
             doing = self._doing()
             pids = self.victim.kill(sort, self.rng)
-            if not pids:
-                self._step()
+            return bool(pids)
+
+        self._until(killed)
         self.report.kills.append(Kill(round(self.seconds, 1), sort, tuple(pids), doing))
         if sort == DRIVER:
             self.victim.start()

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from benchmarks.__main__ import main
 from benchmarks.aseq import paper, sharing
@@ -16,7 +17,7 @@ from benchmarks.aseq import streams as aseq_streams
 from benchmarks.aseq import throughput as aseq_throughput
 from benchmarks.aseq.contenders import MATCHES, construction, require_same
 from benchmarks.aseq.report import PRESENTATION as ASEQ
-from benchmarks.harness import Contender, Disagreement, Experiment, Outcome, from_json, measure, to_json
+from benchmarks.harness import Contender, Disagreement, Experiment, Measurement, Outcome, Point, from_json, measure, to_json
 from benchmarks.lazy import throughput
 from benchmarks.lazy.choices import HOPELESS, loss, race
 from benchmarks.lazy.contenders import AUTO, evaluations
@@ -31,6 +32,10 @@ from benchmarks.saseplus.contenders import complexity_of
 from benchmarks.saseplus.report import PRESENTATION as SASEPLUS
 from benchmarks.saseplus.speed import CASES, check_matches, kleene_matches, oracle_matches
 from benchmarks.saseplus.streams import P, events, output_complexity, pattern_query, stream
+from benchmarks.streaming.contenders import KLEENE, PACKED, STATELESS
+from benchmarks.streaming.report import PRESENTATION as STREAMING
+from benchmarks.streaming.streams import Files, closing, uniform
+from benchmarks.streaming.throughput import require_all
 from benchmarks.suite import load, run_suite, save
 
 import kleene
@@ -387,6 +392,61 @@ def test_each_suite_writes_its_own_part_of_the_page(results: Results, tmp_path: 
     assert page.count("<!-- end of ") == 2
     assert "Kleene / fastest DuckDB join" in page
     assert "basic / backtrack" in page
+
+
+def test_files_of_a_stream_are_read_in_its_order(tmp_path: Path) -> None:
+    batches = [*uniform(3, 1_000, 10, ("A", "B")), closing(3_000)]
+    coming = Files.write(batches, tmp_path / "files").begin(tmp_path)
+    found = [sorted((tmp_path / "stream").rglob("*.parquet"), key=lambda path: path.stat().st_mtime)]
+    coming()
+    found.append(sorted((tmp_path / "stream").rglob("*.parquet"), key=lambda path: path.stat().st_mtime))
+    times = [[time for path in paths for time in pq.read_table(path)["ts"].to_pylist()] for paths in found]
+    assert times == [list(range(1_000)), [*range(3_000), 30_000]]
+
+
+def test_an_operator_that_misses_events_is_refused() -> None:
+    seen = {KLEENE: 10, PACKED: 10, STATELESS: 9}
+    point = Point({}, KLEENE, tuple(Measurement(name, 10, None, (1,), (1,), {"events": seen[name]}) for name in seen))
+    with pytest.raises(Disagreement, match="'stateless': 9"):
+        require_all(point, 10)
+
+
+def streamed(cpu: float, grown: float) -> list[Experiment]:
+    """Results of streaming experiments: so much CPU time beside a second of the pass-through's, so much memory at the end."""
+    points = [
+        Point(
+            {"types": 3, "keys": keys, "window": 5},
+            PACKED,
+            tuple(Measurement(name, 10, 1, (1,), (used,), {}) for name, used in ((KLEENE, cpu), (PACKED, 1), (STATELESS, 0.5))),
+        )
+        for keys in (1_000, 1_000_000)
+    ]
+    held = [
+        Measurement(KLEENE, 10, 1, (1,), (1,), {"jvm": size, "python": size, "state_bytes": 5, "state_rows": 5})
+        for size in (100, 100, 100, 100 * grown)
+    ]
+    soak = [Point({"case": "once", "events": 10 * number}, KLEENE, (item,)) for number, item in enumerate(held)]
+    late = [Point({"trigger": "1 second", "watermark": "0 seconds", "changelog": "on"}, STATELESS, latencies())]
+    return [
+        Experiment("throughput", "Throughput", "keys", "asked", "cpu", tuple(points), "types"),
+        Experiment("memory", "Memory", "events", "asked", "cpu", tuple(soak), "case"),
+        Experiment("latency", "Latency", "trigger", "asked", "wall", tuple(late), "watermark"),
+    ]
+
+
+def latencies() -> tuple[Measurement, ...]:
+    times = (2.0, 1.0, 3.0)
+    return tuple(Measurement(name, 9, 3, times, times, {"trigger": 500}) for name in (STATELESS, KLEENE))
+
+
+@pytest.mark.parametrize(("cpu", "grown", "reached"), [(1.4, 1, 3), (1.6, 1, 1), (1.4, 1.5, 2)])
+def test_streams_are_held_against_what_is_asked(cpu: float, grown: float, reached: int, tmp_path: Path) -> None:
+    for experiment in streamed(cpu, grown):
+        save(STREAMING.suite, experiment, STREAMING.suite.scales["tiny"], tmp_path)
+    page = write_report(STREAMING, tmp_path, tmp_path / "docs").read_text()
+    assert page.count("| yes |") == reached
+    assert page.count("| no |") == 3 - reached
+    assert "| 1 second | 0 seconds | on | 3 | 2.00 |" in page
 
 
 def test_a_report_without_results_says_what_to_run(tmp_path: Path) -> None:

@@ -1,0 +1,118 @@
+"""Jobs on Spark with so many cores and no more: each session is in a process of its own that may use these cores only."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import kleene
+from benchmarks.harness import Contender, Outcome
+from benchmarks.sase import on_spark
+from benchmarks.streaming.contenders import jvm_of
+from benchmarks.streaming.memory import descendants, resident
+
+ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
+MEGABYTE = 1 << 20
+FEWEST_ROWS, NEVER = 250_000, 1 << 60
+"""Rows that are worth a slice: as it is, and to have none."""
+EVERY = 0.5
+"""Seconds between two looks at memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A query over events that are files, or made on the fly."""
+
+    query: str
+    events: str
+    """A Parquet file or folder, or a number of events to make."""
+    sliced: bool = True
+    """Whether time may be cut into slices."""
+
+
+@contextmanager
+def session_of(cores: int) -> Iterator[ProcessPoolExecutor]:
+    """A process with a session of so many cores, and no access to others."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (cores,)) as pool:
+        yield pool
+
+
+def _begin(cores: int) -> None:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    on_spark.start_session(cores)
+
+
+def contender(name: str, pool: ProcessPoolExecutor, job: Job) -> Contender:
+    """A job in a process, which takes its own time."""
+
+    def run() -> Outcome:
+        seconds, work, matches = pool.submit(run_job, job).result()
+        return Outcome(matches, work, seconds)
+
+    return Contender(name, run)
+
+
+def run_job(job: Job) -> tuple[dict[str, float], dict[str, int], int]:
+    """Runs a job to the noop sink: seconds, what memory it took and how it was spread, and the matches, counted on the way."""
+    from pyspark.sql import SparkSession
+
+    from kleene.runtime import spark_times
+
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    spark_times.FEWEST_ROWS = FEWEST_ROWS if job.sliced else NEVER
+    events = _made(session, int(job.events)) if job.events.isdigit() else session.read.parquet(job.events)
+    clock = on_spark.cpu_clock(session)
+    with _peak(jvm_of(session)) as peak:
+        wall, cpu = time.perf_counter(), clock()
+        run = kleene.query(job.query).run(events, **ROLES)
+        observed = _counted(run.matches)
+        seconds = {"wall": time.perf_counter() - wall, "cpu": clock() - cpu}
+    slices = run.distribution.partition(" slices")[0].rpartition(" ")[2]
+    return seconds, {**peak, "slices": int(slices) if slices.isdigit() else 1}, observed
+
+
+def _counted(matches: Any) -> int:
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    observation = Observation("matches")
+    matches.observe(observation, f.count(f.lit(1)).alias("n")).write.format("noop").mode("overwrite").save()
+    return int(observation.get["n"])
+
+
+def _made(session: Any, count: int) -> Any:
+    """Events of twenty types and a hundred thousand keys, made where they are read."""
+    return session.range(count).selectExpr(
+        "id AS ts",
+        "substring('ABCDEFGHIJKLMNOPQRST', int(pmod(xxhash64(id), 20)) + 1, 1) AS type",
+        "int(pmod(xxhash64(id, 1), 100000)) AS key",
+        "int(pmod(xxhash64(id, 2), 1000)) AS x",
+    )
+
+
+@contextmanager
+def _peak(jvm: int) -> Iterator[dict[str, int]]:
+    """The most memory that the JVM, and its Python workers, have at a time, in megabytes."""
+    found = {"jvm": 0, "python": 0}
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(EVERY):
+            found["jvm"] = max(found["jvm"], resident([jvm]) // MEGABYTE)
+            found["python"] = max(found["python"], resident(descendants(jvm)) // MEGABYTE)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        watcher.join()

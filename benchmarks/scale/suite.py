@@ -1,0 +1,163 @@
+"""The suite of scale: which experiments there are. Each has processes of its own, and none is left without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks import suite
+from benchmarks.harness import Experiment, Measurement, Point, measure
+from benchmarks.scale.jobs import Job, contender, run_job, session_of
+from benchmarks.suite import Suite
+
+SEED = 2006
+TYPES = "ABCDEFGHIJKLMNOPQRST"
+ONE, TWO, WHOLE = "1 core", "2 cores", "2 cores, not sliced"
+WINDOW = 200
+SHARES = (0.0001, 0.01, 0.1, 0.5)
+"""Windows, as shares of a slice of one in two."""
+
+UNKEYED = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN {window} RETURN a.ts AS t1, b.ts AS t2, c.ts AS t3"
+KEYED = "PATTERN SEQ(A a, B b, C c) WHERE [key] AND a.x < b.x AND b.x < c.x WITHIN {window} RETURN a.ts AS t1, c.ts AS t3"
+RARE = (
+    "PATTERN SEQ(A a, B b, C c) WHERE a.x < 20 AND b.x < 20 AND c.x < 20 AND a.x < b.x AND b.x < c.x WITHIN {window} "
+    "RETURN a.ts AS t1, b.ts AS t2, c.ts AS t3"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale(suite.Scale):
+    """How big a run is."""
+
+    events: int
+    many: int
+
+
+SCALES = {
+    "full": Scale(name="full", events=10_000_000, many=100_000_000, repeats=3),
+    "quick": Scale(name="quick", events=4_000_000, many=20_000_000, repeats=2),
+    "tiny": Scale(name="tiny", events=600_000, many=1_200_000, repeats=1, thin=True),
+}
+
+
+def parquet_events(folder: Path, count: int, share: float) -> str:
+    """A file of events of twenty types, written once, of which one key has a share; the others are of a thousand keys."""
+    path = folder / f"scale-{count}-{share}.parquet"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        rng = np.random.default_rng(SEED)
+        keys = np.where(rng.random(count) < share, 0, rng.integers(1, 1_001, count)).astype(np.int32)
+        kinds = pa.DictionaryArray.from_arrays(rng.integers(0, len(TYPES), count, np.int32), pa.array(list(TYPES)))
+        table = pa.table(
+            {
+                "ts": np.arange(count, dtype=np.int64),
+                "type": kinds.cast(pa.string()),
+                "key": keys,
+                "x": rng.integers(0, 1_000, count, np.int32),
+            }
+        )
+        pq.write_table(table, path, row_group_size=500_000)
+    return str(path)
+
+
+def cores(scale: Scale, folder: Path) -> Experiment:
+    """An unkeyed query, and a keyed one where most events have one key."""
+    points = []
+    for case, query, share in (("no key", UNKEYED, 0.0), ("one key has 90 % of the events", KEYED, 0.9)):
+        text, path = query.format(window=WINDOW), parquet_events(folder, scale.events, share)
+        with session_of(1) as one, session_of(2) as two:
+            found = measure(
+                [
+                    contender(ONE, one, Job(text, path)),
+                    contender(TWO, two, Job(text, path)),
+                ],
+                events=scale.events,
+                parameters={"case": case, "window": WINDOW},
+                baseline=ONE,
+                repeats=scale.repeats,
+            )
+            whole = measure(
+                [contender(WHOLE, two, Job(text, path, sliced=False))],
+                events=scale.events,
+                parameters={},
+                baseline=WHOLE,
+                repeats=scale.repeats,
+            )
+        points.append(Point(found.parameters, ONE, (*found.measurements, *whole.measurements)))
+    return Experiment(
+        "cores",
+        "Two cores beside one, where no key divides the events and where one key has most of them",
+        axis="case",
+        headline="1.7 times as fast without a key, 1.6 times with one key that has 90 % of the events",
+        clock="wall",
+        points=tuple(points),
+    )
+
+
+def lead(scale: Scale, folder: Path) -> Experiment:
+    """Windows that are long beside slices."""
+    path, points = parquet_events(folder, scale.events, 0.0), []
+    with session_of(2) as two:
+        for share in SHARES:
+            window = int(share * scale.events / 2)
+            text = RARE.format(window=window) if window > WINDOW else UNKEYED.format(window=window)
+            points.append(
+                measure(
+                    [contender(TWO, two, Job(text, path)), contender(WHOLE, two, Job(text, path, sliced=False))],
+                    events=scale.events,
+                    parameters={"window / slice": share, "window": window},
+                    baseline=WHOLE,
+                    repeats=scale.repeats,
+                )
+            )
+    return Experiment(
+        "lead",
+        "Slices beside one task, as the window grows",
+        axis="window / slice",
+        headline="what slices save, less what their leads cost",
+        clock="wall",
+        points=tuple(points),
+    )
+
+
+def many(scale: Scale, folder: Path) -> Experiment:  # noqa: ARG001 - events are made on the fly
+    """Very many events, made on the fly."""
+    points = []
+    for case, query, window in (("a key", KEYED, 100_000), ("no key", RARE, 2_000)):
+        with session_of(2) as two:
+            seconds, work, matches = two.submit(run_job, Job(query.format(window=window), str(scale.many))).result()
+        found = Measurement(TWO, scale.many, matches, (seconds["wall"],), (seconds["cpu"],), work)
+        points.append(Point({"case": case, "window": window}, TWO, (found,)))
+    return Experiment(
+        "many",
+        "Memory for very many events",
+        axis="case",
+        headline="bounded by a slice, or by what is sorted at a time, not by the number of events",
+        clock="wall",
+        points=tuple(points),
+    )
+
+
+EXPERIMENTS: dict[str, Callable[[Scale, Path], Experiment]] = {"cores": cores, "lead": lead, "many": many}
+
+
+def _run(names: Sequence[str], scale: Scale, events_folder: Path, jvm: bool) -> Iterator[Experiment]:  # noqa: ARG001
+    for name in names:
+        yield EXPERIMENTS[name](scale, events_folder)
+
+
+SUITE = Suite(
+    name="scale",
+    experiments=tuple(EXPERIMENTS),
+    only_jvm=frozenset(EXPERIMENTS),
+    scales=SCALES,
+    packages=("kleene", "numba", "numpy", "pyarrow", "pyspark"),
+    seed=SEED,
+    parameters={"types": len(TYPES)},
+    run=_run,
+)
