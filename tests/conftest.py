@@ -12,11 +12,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for `support`, in this process and under xdist
 
 from kleene.testing.case_routes import routes
-from support import engine_routes, stream_routes, workload_routes
+from support import engine_routes, slice_runs, stream_routes, workload_routes
 from support import spark as spark_support
 
 routes.update(engine_routes.embedded_routes())
 routes.update(stream_routes.stream_routes())
+routes.update(slice_runs.slice_routes())
 routes["workload"] = workload_routes.workload_route
 routes["spark"] = engine_routes.spark_route(spark_support.classic_session)
 

@@ -147,7 +147,8 @@ RARE = {
     "compressed.lift",  # ...and windows that cut long chains of unions
     "lists.deviations",  # rare aggregates
     "lists.sum_floats",
-    "slices.combine",  # tasks on Spark only
+    "apart.keep_apart",  # tasks on Spark only
+    "slices.combine",  # the same
     "live.fold_lists",  # aggregates of Kleene variables that are matched
 }
 """Kernels with a test of their own, compiled and plain."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.runtime import spark_slices
+from kleene.runtime import spark_slices, spark_times
 from support.spark import frame_of
 
 pytestmark = pytest.mark.spark
@@ -71,9 +71,9 @@ def routes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append("totals")
         return total(*arguments)
 
-    monkeypatch.setattr(spark_slices, "SAMPLED", 1.0)
-    monkeypatch.setattr(spark_slices, "FEWEST_ROWS", 10)
-    monkeypatch.setattr(spark_slices, "MOST_ROWS", 30)
+    monkeypatch.setattr(spark_times, "SAMPLED", 1.0)
+    monkeypatch.setattr(spark_times, "FEWEST_ROWS", 10)
+    monkeypatch.setattr(spark_times, "MOST_ROWS", 30)
     monkeypatch.setattr(spark_slices, "TOTAL_TASKS", 2)
     monkeypatch.setattr(spark_slices, "_slices", cutting)
     monkeypatch.setattr(spark_slices, "totalled_rows", totalling)

@@ -197,10 +197,10 @@ SEQUENCE_ROUTES = ("embedded-basic", "embedded-paper", "embedded-random-splits-b
 def fits(case: Case, route: str) -> bool:
     """Whether a route can answer a case: options of sequence plans are for plain sequences, automata do not evaluate AND, lazy
     plans are for skip_till_any_match, and compressed rows have no RETURN. AGG has plans of its own, of which counters are not
-    for everything. A stream can answer what the embedded engine can with the same plan.
+    for everything. A stream, or slices, can answer what the embedded engine can with the same plan.
     """
-    if route.startswith("stream-"):
-        plan = route.removeprefix("stream-")
+    if route.startswith(("stream-", "slices-")):
+        plan = route.partition("-")[2]
         return fits(case, "embedded" if plan.isdigit() else f"embedded-{plan}")
     if route in aggregate_routes():
         return _is_aggregate(case.query_text) and (not route.startswith("embedded-counters") or is_counted(case))

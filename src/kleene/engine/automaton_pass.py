@@ -72,6 +72,8 @@ class AutomatonPass(WorkingPass):
             and plan.branches[0].negation is None
         )
         """Whether runs that overlap a reported match are let go of while running."""
+        self.candidates = False
+        """Whether matches are reported that overlap, but none that starts no later than one that ended before."""
         self.filled = fill_columns(automata.columns, len(working), self._filter_column, self.groups.rows)
         self._buffer: RunBuffer | None = None
 
@@ -93,11 +95,11 @@ class AutomatonPass(WorkingPass):
             common = (groups.order, groups.offsets, groups.ts, self.clock, self.rank, groups.masks, self.tests)
             with np.errstate(over="ignore"):
                 status = run_automaton(
-                    *common, self.window, strategy, self.order_matters, algorithm, self.prunes, relevant, emit_from,
-                    plan.limits.runs, components, program.accumulators, program.merge_reads, program.merge_bounds, buffer.runs,
-                    buffer.run_floats, buffer.counts, buffer.touched, buffer.flags, buffer.table, buffer.postponed,
-                    buffer.postponed_floats, buffer.nodes, buffer.found, self.ended, scratch, state, program.filter,
-                    *self.filled,
+                    *common, self.window, strategy, self.order_matters, algorithm, self.prunes, self.candidates, relevant,
+                    emit_from, plan.limits.runs, components, program.accumulators, program.merge_reads, program.merge_bounds,
+                    buffer.runs, buffer.run_floats, buffer.counts, buffer.touched, buffer.flags, buffer.table,
+                    buffer.postponed, buffer.postponed_floats, buffer.nodes, buffer.found, self.ended, scratch, state,
+                    program.filter, *self.filled,
                 )  # fmt: skip
             check_overflow(self.filled[3])
             if state[kernels.OVERFLOWED]:

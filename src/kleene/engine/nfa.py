@@ -36,7 +36,9 @@ class NfaMatcher(ReportingMatcher):
         self.output_schema = self._writer.schema
 
     def _make_pass(self) -> AutomatonPass:
-        return AutomatonPass(self.automata, self._working, self.metrics, self._block)
+        run = AutomatonPass(self.automata, self._working, self.metrics, self._block)
+        run.candidates = self._candidates
+        return run
 
     def _found(self, run: AutomatonPass, index: int, emit_from: int) -> Iterator[Matches]:
         for found in run.detections(index, emit_from):

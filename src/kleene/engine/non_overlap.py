@@ -16,12 +16,15 @@ from kleene.engine.matches import Matches
 Array = np.ndarray[Any, Any]
 
 
-def choose(blocks: Sequence[Matches], segments: Array, ended: Array) -> Iterator[Matches]:
+def choose(blocks: Sequence[Matches], segments: Array, ended: Array, *, candidates: bool = False) -> Iterator[Matches]:
     """The matches that are reported; `ended` gets, per segment, the place where the last of them ends.
 
     A match is reported if it starts after the one reported before it ended; of those that end at one event the one that started
     latest wins, then the one with fewer events, then the one with the smallest events; of several with the same events the one
     whose variables, by name, have the smallest.
+
+    `candidates` are what the choice can fall on, whatever was reported before: of the matches that end at one event the one
+    that wins, unless one that ended before starts later or with it. `ended` gets where the last of them starts.
     """
     blocks = [block for block in blocks if block.count]
     if not blocks:
@@ -35,7 +38,7 @@ def choose(blocks: Sequence[Matches], segments: Array, ended: Array) -> Iterator
     segment = np.searchsorted(segments, first, side="right") - 1
     order = np.lexsort((sizes, -first, last, segment))
     chosen = np.zeros(order.size, bool)
-    choose_apart(order, segment, first, last, sizes, offsets, keys, chosen, ended)
+    choose_apart(order, segment, first, last, sizes, offsets, keys, chosen, ended, candidates)
     begin = 0
     for block in blocks:
         held = chosen[begin : begin + block.count]

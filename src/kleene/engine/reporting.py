@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.columns import select
+from kleene.engine.candidates import as_candidates, candidate_schema
 from kleene.engine.matches import Matches
 from kleene.engine.non_overlap import choose
 from kleene.engine.working_matcher import State, WorkingMatcher
@@ -80,6 +81,7 @@ class ReportingMatcher(WorkingMatcher):
 
     _writer: Any
     """Writes matches as rows."""
+    output_schema: pa.Schema
 
     def __init__(self, plan: Any, bad_rows: str, run_rows: int, block: int) -> None:
         super().__init__(plan, bad_rows, run_rows, block)
@@ -89,6 +91,12 @@ class ReportingMatcher(WorkingMatcher):
         """With a negated end: matches whose window passed by this time have been reported."""
         self._earliest: int | None = None
         """The time of the earliest event that a later match may have, as the last pass saw it."""
+        self._candidates = False
+
+    def give_candidates(self, events: pa.Schema) -> None:
+        """Under NON-OVERLAP: leaves the choice to those who know the candidates of all tasks (`kleene.engine.candidates`)."""
+        self._candidates = True
+        self.output_schema = candidate_schema(self._writer.schema, events, self._plan.partition)
 
     def snapshot(self) -> State:
         """The marks of events, where NON-OVERLAP has cleared some."""
@@ -149,7 +157,7 @@ class ReportingMatcher(WorkingMatcher):
                 elif kept.count:
                     yield self._written(run, kept)
         if waiting:
-            for kept in choose(waiting, run.groups.offsets, run.ended):
+            for kept in choose(waiting, run.groups.offsets, run.ended, candidates=self._candidates):
                 yield self._written(run, kept)
         run.clear_ended()
 
@@ -160,4 +168,4 @@ class ReportingMatcher(WorkingMatcher):
     def _written(self, run: Any, matches: Matches) -> pa.RecordBatch:
         self.metrics.matches += matches.count
         rows: pa.RecordBatch = self._writer.write(run.events, run.hashes, matches)
-        return rows
+        return as_candidates(rows, self.output_schema, run, matches, self._plan.partition) if self._candidates else rows

@@ -336,6 +336,7 @@ class _Alternative:
             order_matters=engine.order_matters,
             algorithm=kernels.BASIC,
             non_overlap=engine.prunes,
+            candidates=False,
             relevant=sum(1 << int(bit) for bit in bits if bit >= 0),
             emit_from=0,
             most_runs=plan.limits.runs,

@@ -133,6 +133,10 @@ class WorkingMatcher(ABC):
         self._working.settle(horizon, np.array(state["masks"]) if "masks" in state else None)
         self._resume(watermark, state)
 
+    def relevant(self, batch: pa.RecordBatch) -> Array:
+        """The rows of a batch that matter: those that have a position, where these are counted."""
+        return self._relevant(batch)[0]
+
     def _windows(self) -> Iterable[tuple[int, bool]]:
         """The windows, and for each whether something is reported when events leave it."""
         return ()

@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import DataError, PlanningError, Problem
-from kleene.interfaces.api import Options, Query, is_spark_frame
+from kleene.interfaces.api import Options, Query
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,11 +133,33 @@ class Analysis:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Distributed:
+    """A plan, and how a DataFrame is distributed for it."""
+
+    plan: Plan
+    distribution: str
+
+    def svg(self) -> str:
+        """The plan as a picture, an SVG document."""
+        return self.plan.svg()
+
+    def __str__(self) -> str:
+        return f"{self.plan}\nDI  distribution: {self.distribution}"
+
+
+def distribute(query: Query, events: Any, options: Options) -> Distributed:
+    """Looks at a DataFrame as a run does before it begins."""
+    from kleene.runtime.spark_batch import arrow_schema
+
+    if events.isStreaming:
+        message = "a streaming DataFrame cannot be looked at before it runs"
+        raise DataError(Problem(message, hint="leave analyze out, or explain it for a DataFrame of some of its events"))
+    return Distributed(query.plan_for(arrow_schema(events), options), query.run_for(events, options).distribution)
+
+
 def analyze(query: Query, events: Any, options: Options, *, most: int = EVENTS) -> Analysis:
     """Runs a query over the first events by its own plan and by every alternative to it."""
-    if is_spark_frame(events):
-        message = "alternatives are run in this process, not on a Spark DataFrame"
-        raise DataError(Problem(message, hint=f"pass a part of it: events.limit({most}).toArrow()"))
     table = _first(query, events, options, most)
     own = _Contender("as planned", options.plan)
     plan = query.plan_for(table.schema, options)

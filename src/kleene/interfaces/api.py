@@ -156,13 +156,15 @@ class Query:
         """The plan for events like these; `str()` of it is the text of the plan.
 
         Only the schema of the events is read, unless `analyze` asks to run the plan and its alternatives over (the first of)
-        them, and to say what each was expected to cost and did cost.
+        them, and to say what each was expected to cost and did cost. On a Spark DataFrame `analyze` looks at a sample, and says
+        how the events are distributed over tasks.
         """
         given = options_of(options)
         if analyze:
             from kleene.interfaces.analyze import analyze as compare
+            from kleene.interfaces.analyze import distribute
 
-            return compare(self, events, given)
+            return (distribute if is_spark_frame(events) else compare)(self, events, given)
         return self.plan_for(arrow_schema_of(events), given)
 
     def statistics(self, events: Any, *, fraction: float | None = None, **options: Any) -> Statistics:

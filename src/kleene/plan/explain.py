@@ -17,6 +17,7 @@ from kleene.plan.lazy_states import end_text, one_of, scope_of, start_text, tree
 from kleene.plan.matched import MatchedPlan
 from kleene.plan.nfa import BranchPlan, NfaPlan
 from kleene.plan.sequence import Negation, NegativeComponent, SequencePlan
+from kleene.plan.slicing import obstacle
 from kleene.plan.states import StateGraph, length_text, state_graph
 
 ALGORITHMS = {
@@ -376,8 +377,10 @@ def _distribution(plan: AnyPlan) -> str:
         return f"distribution: by {_names(plan.keys)}"
     if isinstance(plan, CounterPlan):
         return counter_distribution(plan)
+    reason = "no equivalence test divides the stream"
     if isinstance(plan, MatchedPlan):
-        return "distribution: none: all matches are aggregated together, one task sees all events"
-    if plan.bound.query.strategy is Strategy.STRICT_CONTIGUITY:
-        return "distribution: none: strict contiguity looks at every event of the stream, one task sees all events"
-    return "distribution: none: no equivalence test divides the stream, one task sees all events"
+        reason = "all matches are aggregated together"
+    elif plan.bound.query.strategy is Strategy.STRICT_CONTIGUITY:
+        reason = "strict contiguity looks at every event of the stream"
+    undivided = obstacle(plan)
+    return f"distribution: slices of time: {reason}" if undivided is None else f"distribution: none: {reason}; {undivided}"

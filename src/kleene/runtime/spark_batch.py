@@ -2,9 +2,9 @@
 
 The plan is made once, on the driver. Before the shuffle the DataFrame keeps only rows that some component can bind (type
 tests and simple predicates, which Catalyst takes down to the scan) and columns that the plan reads. Then: shuffle by key,
-sort by stream order within each partition, and one `mapInArrow` in which the engine keeps the state of all keys. A query
-without a key runs in one task, unless it is an aggregate that is counted without matches (`kleene.runtime.spark_slices`).
-Nothing of the session is changed.
+sort by stream order within each partition, and one `mapInArrow` in which the engine keeps the state of all keys. What no key
+divides is cut into slices of time (`spark_time_slices`, for counters `spark_slices`), and so are keys that are much larger than
+others (`spark_skew`). Nothing of the session is changed.
 
 A pushed predicate only ever removes rows that the engine would ignore: the engine decides again, so what Spark and Arrow might
 see differently (NaN, collations, time zones) is not pushed.
@@ -51,6 +51,7 @@ from kleene.plan.matched import MatchedPlan
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.nfa import NfaPlan
 from kleene.plan.optimizer import Plan
+from kleene.plan.slicing import obstacle
 from kleene.runtime.arrow import dropped_at_limits, match_batches
 from kleene.runtime.spark_functions import pickled
 
@@ -75,6 +76,8 @@ class SparkRun:
     """The input rows with a NULL time, key or type, or an undeclared type, with a `reason` column."""
     kept: DataFrame | None = None
     """What is kept for the queries of a workload that are answered together."""
+    distribution: str = ""
+    """How the events are distributed over tasks, in words."""
 
     def unpersist(self) -> None:
         """Lets go of what is kept; it is computed anew when it is asked for again."""
@@ -96,10 +99,17 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
     # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
     output = from_arrow_schema(build_matcher(plan, arrow_schema(frame)).output_schema)
-    matches = _counted(plan, events, types, matcher_policy, output)
-    if matches is None:
-        matches = _matched(plan, events, types, matcher_policy, output)
-    return SparkRun(matches, bad_events(plan, frame))
+    ways = (_counted, _sliced, _matched)
+    spread = next(found for way in ways if (found := way(plan, events, types, matcher_policy, output)) is not None)
+    return SparkRun(spread.matches, bad_events(plan, frame), distribution=spread.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Matches, and how the events are distributed to find them."""
+
+    matches: DataFrame
+    text: str
 
 
 def relevant_events(plan: Plan | PatternGroup, frame: DataFrame) -> DataFrame:
@@ -111,21 +121,45 @@ def relevant_events(plan: Plan | PatternGroup, frame: DataFrame) -> DataFrame:
     return events if condition is None else events.where(condition)
 
 
-def _counted(
-    plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType
-) -> DataFrame | None:
+def _counted(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Spread | None:
     """The rows of an aggregate that no key divides, counted by several tasks; None for other plans, and few events."""
     from kleene.runtime.spark_slices import counted_rows
 
     return counted_rows(plan, events, named_batches(plan, types), bad_rows, output) if isinstance(plan, CounterPlan) else None
 
 
-def _matched(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> DataFrame:
+def _sliced(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Spread | None:
+    """The matches of events that no key divides, or some key hardly does, in slices of time; None where that does not pay."""
+    from kleene.runtime.spark_skew import skewed_matches
+    from kleene.runtime.spark_time_slices import sliced_matches, slicing_of
+
+    restored = named_batches(plan, types)
+    if plan.keys:
+        return skewed_matches(
+            plan, events, restored, bad_rows, output, lambda rest: _matched(plan, rest, types, bad_rows, output)
+        )
+    slicing = slicing_of(plan, events, restored)
+    if slicing is None:
+        return None
+    return Spread(sliced_matches(plan, events, slicing, restored, bad_rows, output), str(slicing))
+
+
+def _matched(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Spread:
     """The matches of relevant events, distributed by key."""
-    arrival = isinstance(plan, NfaPlan | LazyPlan | MatchedPlan) and plan.total_order and plan.ties == "arrival"
-    events = distributed(plan, events, arrival=arrival)
+    events = distributed(plan, events, arrival=waits_for_arrival(plan))
     with worker_interpreter(events):
-        return events.mapInArrow(_match_partition(plan, bad_rows, types), output)
+        matches = events.mapInArrow(_match_partition(plan, bad_rows, types), output)
+    return Spread(matches, f"by {', '.join(plan.keys)}" if plan.keys else f"in one task: {one_task_reason(plan)}")
+
+
+def one_task_reason(plan: Plan) -> str:
+    """Why events that no key divides are not cut into slices of time."""
+    return obstacle(plan) or "there are few events, one core, or a window that is long beside them"
+
+
+def waits_for_arrival(plan: Plan) -> bool:
+    """Whether events that tie are taken in the order in which they are in the DataFrame."""
+    return isinstance(plan, NfaPlan | LazyPlan | MatchedPlan) and plan.total_order and plan.ties == "arrival"
 
 
 def distributed(plan: Plan | PatternGroup, events: DataFrame, *, arrival: bool) -> DataFrame:

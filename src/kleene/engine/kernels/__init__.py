@@ -5,7 +5,9 @@ Kernels take arrays and integers and return arrays: no nulls, strings or Python 
 is not even imported); the test suite uses this to run the same logic without compiling a filter per random query.
 
 The cache directory is the first writable one of `KLEENE_CACHE_DIR`, the user's cache and the temporary directory; without any,
-kernels are compiled anew in each process.
+kernels are compiled anew in each process. Compiled kernels are kept under the version of their sources, not under the place of
+these, so a cache holds wherever it is copied to: `kleene pack` ships it. If `KLEENE_CACHE_DIR` has these kernels but is not
+writable, the directory that is used begins as a copy of it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import contextlib
 import hashlib
 import importlib.util
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -54,13 +57,30 @@ def _writable(directory: Path) -> bool:
 
 
 def _cache_directory() -> Path | None:
-    candidates: list[Path] = []
-    if os.environ.get("KLEENE_CACHE_DIR"):
-        candidates.append(Path(os.environ["KLEENE_CACHE_DIR"]))
+    given = os.environ.get("KLEENE_CACHE_DIR")
+    candidates = [Path(given).absolute()] if given else []
     with contextlib.suppress(RuntimeError):  # there may be no home directory
         candidates.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kleene")
     candidates.append(Path(tempfile.gettempdir()) / f"kleene-{os.getuid() if hasattr(os, 'getuid') else 'cache'}")
-    return next((candidate for candidate in candidates if _writable(candidate)), None)
+    found = next((candidate for candidate in candidates if _writable(candidate)), None)
+    if found is not None and found != candidates[0]:
+        _copy(candidates[0] / _version(), found / _version())
+    return found
+
+
+def _copy(kept: Path, into: Path) -> None:
+    """Copies a cache that cannot be written to, unless there is one already; of many processes one gets there first."""
+    copied = into.with_name(f"{into.name}.{os.getpid()}")
+    try:
+        if into.exists() or not kept.is_dir():
+            return
+        for source in (path for path in kept.rglob("*") if path.is_file()):
+            target = copied / source.relative_to(kept)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)  # without its permissions
+        copied.rename(into)
+    except OSError:
+        shutil.rmtree(copied, ignore_errors=True)
 
 
 @cache
@@ -75,11 +95,37 @@ def _version() -> str:
 if COMPILED:
     import numba
     from numba import types
+    from numba.core import caching
 
     _directory = _cache_directory()
-    if _directory is not None:
-        # Read by numba when a function is decorated; a read-only package and home would otherwise make the import fail.
-        vars(numba.config)["CACHE_DIR"] = str(_directory / _version())
+
+    class _Locator:
+        """Tells numba where kernels are kept: its own locators name folders by the place of the source."""
+
+        def __init__(self, function: Callable[..., Any], path: str) -> None:
+            self._py_file = path
+            self._line = function.__code__.co_firstlineno
+
+        @classmethod
+        def from_function(cls, function: Callable[..., Any], path: str) -> _Locator | None:
+            """The locator of a kernel; functions that are not ours go their own ways."""
+            return cls(function, path) if function.__module__.startswith(__name__) and _directory is not None else None
+
+        def get_cache_path(self) -> str:
+            assert _directory is not None
+            return str(_directory / _version() / Path(self._py_file).parent.name)
+
+        def ensure_cache_path(self) -> None:
+            Path(self.get_cache_path()).mkdir(parents=True, exist_ok=True)
+
+        def get_source_stamp(self) -> str:
+            return _version()
+
+        def get_disambiguator(self) -> str:
+            return str(self._line)
+
+    _kept_results: Any = caching.CompileResultCacheImpl
+    _kept_results._locator_classes.insert(0, _Locator)  # noqa: SLF001 - numba has no other door
 
     _njit: Any = numba.njit
     """Without reference counts (`_nrt=False`): kernels allocate nothing, and counting the arrays that are passed on to a
@@ -121,6 +167,11 @@ if COMPILED:
     )
 
 
+def cache_folder() -> Path | None:
+    """Where compiled kernels are kept; None if they are not compiled, or not kept."""
+    return _directory / _version() if COMPILED and _directory is not None else None
+
+
 def kernel(function: F) -> F:
     """Compiles a loop on first use, or leaves it as it is under `KLEENE_KERNELS=python`."""
     if not COMPILED:
@@ -152,7 +203,7 @@ def generated(source: str, name: str) -> Callable[..., int]:
         written = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
         written.write_text(text)
         written.replace(path)
-    spec = importlib.util.spec_from_file_location(f"kleene_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(f"{__name__}.generated_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where numba's cache looks for it

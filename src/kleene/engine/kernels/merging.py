@@ -234,3 +234,18 @@ def prefer(nodes: Array, found: Array, begin: int, end: int) -> int:
             best = entry
             best_size = size
     return best
+
+
+@inlined
+def end_overlapping(ended: int, runs: Array, run_floats: Array, counts: Array, state: Array) -> None:
+    """Lets go of the runs that did not start after a place."""
+    state[LIVE] = 0
+    for s in range(counts.size):
+        w = 0
+        for k in range(counts[s]):
+            if runs[s, START, k] > ended:
+                if w != k:
+                    copy_run(runs, run_floats, s, k, s, w)
+                w += 1
+        counts[s] = w
+        state[LIVE] += w

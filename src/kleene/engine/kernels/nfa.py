@@ -82,8 +82,9 @@ from kleene.engine.kernels.layout import (
     TAKEN,
     TAKES_ALONE,
     USED,
+    YOUNGEST,
 )
-from kleene.engine.kernels.merging import merge_touched, prefer
+from kleene.engine.kernels.merging import end_overlapping, merge_touched, prefer
 from kleene.engine.kernels.run_state import accumulate, agree_codes, append_node, copy_run
 
 Array = np.ndarray[Any, Any]
@@ -425,6 +426,7 @@ def run_automaton(
     order_matters: bool,
     algorithm: int,
     non_overlap: bool,
+    candidates: bool,
     relevant: int,
     emit_from: int,
     most_runs: int,
@@ -456,7 +458,7 @@ def run_automaton(
     BASIC and MERGING put each event to all live runs of its segment (sections 5.2.1 and 5.2.2). BACKTRACK follows one run at a
     time (section 5.2.3): whatever it splits off waits in `postponed`, which has two rows more than a run has slots: its state,
     and the place of the event to go on from. `ended[segment]` becomes the place where the last reported match ends, under
-    NON-OVERLAP.
+    NON-OVERLAP; with `candidates`, which matches that start after it may overlap, the place where it starts.
     """
     states = counts.size
     slots = runs.shape[1]
@@ -584,10 +586,8 @@ def run_automaton(
             best = prefer(nodes, found, before, state[FOUND])
             found[FOUND_NODE, before] = found[FOUND_NODE, best]
             state[FOUND] = before + 1
-            ended[segment] = place
-            for s in range(states):
-                counts[s] = 0
-            state[LIVE] = 0
+            ended[segment] = nodes[YOUNGEST, found[FOUND_NODE, before]] if candidates else place
+            end_overlapping(ended[segment], runs, run_floats, counts, state)
         place += 1
     state[SEGMENT] = segment
     state[POSITION] = place

@@ -1,0 +1,115 @@
+"""Matches in slices of time: one stream that nothing divides, matched by any number of tasks.
+
+Time is cut into contiguous slices. The task of a slice goes on as a stream does after a restart: from the events before it that
+a match may still reach back to, which are its *lead*, through its own, up to where the next slice begins. A match is reported
+when it is certain: by the event that completes it, or where the end is negated when its window has passed. That is in one
+slice, so each match is reported once.
+
+NON-OVERLAP depends on all that came before. There slices give candidates, and one pass over these chooses
+(`kleene.engine.candidates`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kleene.common.columns import time_values
+from kleene.engine.build import build_matcher
+from kleene.engine.counters import EVER, LONG_AGO
+from kleene.engine.matcher import Matcher
+from kleene.engine.reporting import Due, ReportingMatcher
+from kleene.engine.slices import Slice
+from kleene.engine.working_matcher import WorkingMatcher
+from kleene.pattern.policies import Output
+from kleene.plan.aggregate import CounterPlan
+from kleene.plan.matched import MatchedPlan
+from kleene.plan.optimizer import Plan
+
+Array = np.ndarray[Any, Any]
+
+FED = 1 << 22
+"""Rows handed to a matcher at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """What a slice needs of the events before it: those of so many instants, or so many events."""
+
+    instants: int | None = None
+    events: int | None = None
+
+
+def lead_of(plan: Plan) -> Lead:
+    """What slices of a plan need of the events before them."""
+    bound = plan.bound
+    if bound.count_window is not None:
+        return Lead(events=bound.count_window)
+    assert bound.window is not None
+    if isinstance(plan, MatchedPlan):
+        return Lead(instants=2 * bound.window)  # negation may look back a window before the matches that are alive
+    if isinstance(plan, CounterPlan):
+        return Lead(instants=bound.window + 1)
+    horizon = Due.of(plan).horizon(0, -EVER)
+    assert horizon is not None
+    return Lead(instants=-horizon)
+
+
+def needs_choice(plan: Plan) -> bool:
+    """Whether slices give candidates, among which one more pass chooses."""
+    return plan.bound.query.output is Output.NON_OVERLAP
+
+
+def time_slices(cuts: Sequence[int], leads: Sequence[int]) -> tuple[Slice, ...]:
+    """The slices that begin at some instants, ascending, and one before all; `leads` are the instants from which on each needs
+    the events before it.
+
+    >>> [(item.since, item.horizon, item.leading) for item in time_slices([100, 200], [90, 50])][1:]
+    [(100, 90, range(0, 1)), (200, 50, range(0, 2))]
+    """
+    begins = [LONG_AGO, *cuts]
+    spans = list(zip(begins, [*begins[1:], EVER], [LONG_AGO, *leads], strict=True))
+    found = []
+    for number, (since, until, low) in enumerate(spans):
+        first = next(i for i, (_, end, _) in enumerate(spans) if end > low)
+        found.append(Slice(number, since, until, low, range(first, number), range(0)))
+    return tuple(found)
+
+
+def slice_matcher(plan: Plan, events: pa.Schema, *, bad_rows: str = "error", **tuning: Any) -> Matcher:
+    """A matcher for a slice."""
+    matcher = build_matcher(plan, events, bad_rows=bad_rows, **tuning)
+    if needs_choice(plan):
+        assert isinstance(matcher, ReportingMatcher)
+        matcher.give_candidates(events)
+    return matcher
+
+
+def match_slice(plan: Plan, events: pa.Table, part: Slice, **options: Any) -> Iterator[pa.RecordBatch]:
+    """The matches of a slice, of its lead and its own events in stream order; `options` are those of `slice_matcher`."""
+    matcher: Any = slice_matcher(plan, events.schema, **options)
+    own_from = 0
+    if part.leading:
+        schema = plan.bound.schema
+        ts = time_values(events.column(schema.time).combine_chunks(), schema.time_unit)
+        own_from = int(np.searchsorted(ts, part.since, side="left"))
+        _go_on(plan, matcher, events.slice(0, own_from).combine_chunks().to_batches(), part)
+    for batch in events.slice(own_from).to_batches(max_chunksize=FED):
+        yield from matcher.feed(batch)
+    yield from matcher.advance(part.until)
+
+
+def _go_on(plan: Plan, matcher: WorkingMatcher, lead: Sequence[pa.RecordBatch], part: Slice) -> None:
+    """Brings a matcher to where its slice begins."""
+    if not isinstance(plan, MatchedPlan):
+        matcher.restore(lead, part.since, part.horizon - 1, {})
+        return
+    for batch in lead:
+        for _ in matcher.feed(batch):
+            pass  # rows of earlier slices
+    for _ in matcher.advance(part.since):
+        pass

@@ -1,0 +1,198 @@
+"""Matches of a stream that no key divides, on every core: time is cut into slices, a task for each.
+
+When the query is given its DataFrame, one small job looks at the times of a sample of the relevant rows; with a window in
+events, another one counts them all. Everything else is lazy: a first `mapInArrow` packs rows into blocks for the slices that
+need them, blocks are shuffled, and a second `mapInArrow` sorts and matches each slice (`kleene.engine.time_slices`). Under
+NON-OVERLAP a third one, in one task, chooses among the candidates of all slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.functions import monotonically_increasing_id
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from kleene.common.columns import select, time_values
+from kleene.engine.build import build_matcher
+from kleene.engine.candidates import chosen, order_of
+from kleene.engine.slices import Slice
+from kleene.engine.time_slices import Lead, lead_of, match_slice, needs_choice, slice_matcher, time_slices
+from kleene.plan.lazy import LazyPlan
+from kleene.plan.nfa import NfaPlan
+from kleene.plan.optimizer import Plan
+from kleene.plan.slicing import obstacle
+from kleene.runtime import spark_times
+from kleene.runtime.slice_blocks import Batches, packed, received
+from kleene.runtime.spark_batch import ARRIVAL, arrow_schema, quoted, waits_for_arrival, worker_interpreter
+from kleene.runtime.spark_times import MOST_SLICES, Times, is_small, parallelism, sampled_times
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Array = np.ndarray[Any, Any]
+Restored = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""A batch with the events' own column names and types."""
+
+TURNS = (1, 2, 3)
+"""So many slices for each core are considered: more are better balanced, and have more lead in all."""
+
+LEAD_COST = 0.3
+"""What an event of the lead costs, beside one of the slice's own: it is sent and sorted, and completes no match."""
+
+SLICE_COST = 20_000
+"""What a task costs besides, in events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slicing:
+    """How the time of a DataFrame is cut."""
+
+    slices: tuple[Slice, ...]
+    events: int
+    """About so many, in all slices."""
+    sizes: tuple[int, ...]
+    """About so many events of each slice, with its lead."""
+
+    @property
+    def replication(self) -> float:
+        """To how many tasks an event goes on average."""
+        return sum(self.sizes) / max(self.events, 1)
+
+    @property
+    def balance(self) -> float:
+        """The largest task beside the average."""
+        return max(self.sizes) * len(self.sizes) / max(sum(self.sizes), 1)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.slices)} slices of time, about {self.events:,} events; an event goes to {self.replication:.2f} tasks "
+            f"on average, the largest task has {self.balance:.2f} times the average"
+        )
+
+
+def slicing_of(plan: Plan, events: DataFrame, restored: Restored) -> Slicing | None:
+    """How time is cut for a plan over relevant events; None if one task should do all."""
+    tasks = parallelism(events)
+    if tasks == 1 or not hasattr(events, "repartitionById") or obstacle(plan) is not None or is_small(events):
+        return None
+    events = _numbered(plan, events)
+    times = sampled_times(events, _time(plan), plan.bound.schema.time_unit)
+    if times.events < 2 * spark_times.FEWEST_ROWS:
+        return None
+    lead = lead_of(plan)
+    leads = _CountedLead(plan, events, restored, times, lead) if lead.events is not None else _TimedLead(lead)
+    counts = {min(turns * tasks, times.events // spark_times.FEWEST_ROWS) for turns in TURNS}
+    counts.add(-(-times.events // spark_times.MOST_ROWS))
+    ways = [_slicing(times, leads, min(count, MOST_SLICES)) for count in sorted(counts) if count > 1]
+    fitting = [way for way in ways if max(way.sizes) <= 2 * spark_times.MOST_ROWS] or ways
+    best = min(fitting, key=lambda way: _cost(way, tasks), default=None)
+    whole = times.events + SLICE_COST
+    return best if best is not None and len(best.slices) > 1 and _cost(best, tasks) < whole else None
+
+
+def _slicing(times: Times, leads: _TimedLead | _CountedLead, count: int) -> Slicing:
+    cuts = times.cuts(count)
+    lows = [leads.low(cut) for cut in cuts]
+    slices = time_slices(cuts, lows)
+    share = times.events / MOST_SLICES
+    ends = np.array([*cuts, times.last + 1])
+    places = np.searchsorted(times.quantiles, ends, side="left")
+    starts = np.searchsorted(times.quantiles, np.array([times.first, *lows]), side="left")
+    return Slicing(slices, times.events, tuple(int(size) for size in (places - starts + 1) * share))
+
+
+def _cost(way: Slicing, tasks: int) -> float:
+    """About what the longest chain of tasks costs, in events."""
+    own = way.events / len(way.slices)
+    longest = own + max(LEAD_COST * (max(way.sizes) - own), 0) + SLICE_COST
+    return longest * -(-len(way.slices) // tasks)
+
+
+class _TimedLead:
+    """The lead of slices where windows are of time."""
+
+    def __init__(self, lead: Lead) -> None:
+        assert lead.instants is not None
+        self._instants = lead.instants
+
+    def low(self, cut: int) -> int:
+        """The first instant whose events matter to a slice that begins at `cut`."""
+        return cut - self._instants + 1
+
+
+class _CountedLead:
+    """The lead of slices where windows are of events: these are counted between the instants at which time may be cut."""
+
+    def __init__(self, plan: Plan, events: DataFrame, restored: Restored, times: Times, lead: Lead) -> None:
+        assert lead.events is not None
+        self._wanted = lead.events
+        self._bounds = np.unique(times.quantiles)
+        with worker_interpreter(events):
+            counted = events.mapInArrow(partial(_counted, plan=plan, bounds=self._bounds, restored=restored), "bin int, n long")
+            found = counted.groupBy("bin").sum("n").toArrow()
+        counts = np.zeros(self._bounds.size + 1, np.int64)
+        counts[found.column(0).to_numpy()] = found.column(1).to_numpy()
+        self._before = np.cumsum(counts)
+        """By bound, the events before it."""
+
+    def low(self, cut: int) -> int:
+        """The first instant whose events matter to a slice that begins at `cut`, where time may be cut."""
+        before = self._before[np.searchsorted(self._bounds, cut)]
+        enough = np.flatnonzero(before - self._before[: self._bounds.size] >= self._wanted)
+        return int(self._bounds[enough[-1]]) if enough.size else -(1 << 62)
+
+
+def _counted(batches: Batches, plan: Plan, bounds: Array, restored: Restored) -> Batches:
+    """How many events that have a position there are between the bounds."""
+    counts = np.zeros(bounds.size + 1, np.int64)
+    schema = plan.bound.schema
+    matcher: Any = None
+    for batch in map(restored, batches):
+        matcher = matcher or build_matcher(plan, batch.schema, bad_rows="drop")
+        ts = time_values(select(batch.column(schema.time), matcher.relevant(batch)), schema.time_unit)
+        counts += np.bincount(np.searchsorted(bounds, ts, side="right"), minlength=counts.size)
+    bins = np.flatnonzero(counts)
+    yield pa.record_batch({"bin": pa.array(bins, pa.int32()), "n": pa.array(counts[bins])})
+
+
+def sliced_matches(
+    plan: Plan, events: DataFrame, slicing: Slicing, restored: Restored, bad_rows: str, output: Any
+) -> DataFrame:
+    """The lazy matches of a plan over relevant events, slice by slice."""
+    own = restored(pa.RecordBatch.from_pylist([], arrow_schema(events))).schema
+    schema, columns = plan.bound.schema, plan.columns
+    events = _numbered(plan, events)
+    if waits_for_arrival(plan):
+        schema, columns = replace(schema, order_by=(*schema.order_by, ARRIVAL)), (*columns, ARRIVAL)
+        events = events.withColumn(ARRIVAL, monotonically_increasing_id())
+    slices = slicing.slices
+    packing = partial(packed, slices=slices, time=_time(plan), unit=schema.time_unit)
+
+    def matched(batches: Batches) -> Batches:
+        task = received(batches, columns, schema)
+        if task is not None:
+            named = pa.Table.from_batches(map(restored, task.events.to_batches()))
+            yield from match_slice(plan, named, slices[task.number], bad_rows=bad_rows)
+
+    with worker_interpreter(events):
+        placed = events.mapInArrow(packing, "slice int, events binary").repartitionById(len(slices), "slice")
+        if not needs_choice(plan):
+            return placed.mapInArrow(matched, output)
+        assert isinstance(plan, NfaPlan | LazyPlan)
+        candidates = placed.mapInArrow(matched, from_arrow_schema(slice_matcher(plan, own).output_schema))
+        candidates = candidates.repartition(1).sortWithinPartitions(*map(quoted, order_of(plan.partition)))
+        return candidates.mapInArrow(partial(chosen, schema=plan.bound.schema, partition=plan.partition), output)
+
+
+def _numbered(plan: Plan, events: DataFrame) -> DataFrame:
+    return events.toDF(*(f"c{number}" for number in range(len(plan.columns))))
+
+
+def _time(plan: Plan) -> str:
+    return f"c{plan.columns.index(plan.bound.schema.time)}"

@@ -1,0 +1,82 @@
+"""When the events of a DataFrame are, as far as a sample tells, and into how many slices their time is worth cutting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kleene.common.columns import time_values
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Array = np.ndarray[Any, Any]
+
+FEWEST_ROWS = 250_000
+"""A slice of fewer relevant rows is not worth a task."""
+
+MOST_ROWS = 2_000_000
+"""A task holds its slice, and what leads to it, in memory."""
+
+MOST_SLICES = 512
+
+CONNECT_TASKS = 32
+"""The most slices on Spark Connect, which does not tell how many cores there are, unless there are very many rows."""
+
+SAMPLED = 0.02
+"""The share of rows that slices are cut by."""
+
+
+SMALL = 1 << 20
+"""A DataFrame of fewer bytes, by Spark's estimate, is not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """About how many events there are, the first and the last instant of a sample, and instants that divide it evenly."""
+
+    events: int
+    first: int
+    last: int
+    quantiles: Array
+
+    def cuts(self, count: int) -> list[int]:
+        """Instants at which slices begin that have about as many events, so many with the one before all."""
+        places = np.arange(1, count) * MOST_SLICES // count - 1
+        return sorted({cut for cut in self.quantiles[places].tolist() if cut > self.first})
+
+
+def parallelism(frame: DataFrame) -> int:
+    """How many tasks run at a time."""
+    session: Any = frame.sparkSession
+    if "connect" in type(session).__module__:
+        return min(int(session.conf.get("spark.sql.shuffle.partitions")), CONNECT_TASKS)
+    return int(session.sparkContext.defaultParallelism)
+
+
+def sampled_times(events: DataFrame, time: str, unit: str | None) -> Times:
+    """What a sample tells of a time column: a job of its own."""
+    quantiles = ", ".join(f"{number / MOST_SLICES}D" for number in range(1, MOST_SLICES))
+    found = (
+        events.where(f"rand() < {SAMPLED}")
+        .selectExpr(
+            f"count({time}) AS n",
+            f"min({time}) AS low",
+            f"max({time}) AS high",
+            f"percentile_approx({time}, array({quantiles})) AS cuts",
+        )
+        .toArrow()
+    )
+    count = found.column("n")[0].as_py()
+    if not count:
+        return Times(0, 0, 0, np.empty(0, np.int64))
+    first, last = (int(time_values(found.column(name).combine_chunks(), unit)[0]) for name in ("low", "high"))
+    return Times(round(count / SAMPLED), first, last, time_values(found.column("cuts").combine_chunks().flatten(), unit))
+
+
+def is_small(events: DataFrame) -> bool:
+    """Whether Spark knows that there are few rows; Spark Connect does not tell."""
+    plan: Any = getattr(events, "_jdf", None)
+    return plan is not None and plan.queryExecution().optimizedPlan().stats().sizeInBytes() < SMALL

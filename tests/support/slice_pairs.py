@@ -1,0 +1,160 @@
+"""Random queries of every kind in slices of time, against the oracle.
+
+An example is a query of the SASE fragment, of SASE+, under skip_till_any_match or with AGG, under a random plan. Time is cut at
+events, beside them and where their windows end; slices may be shorter than a window. The rows of all slices together must be
+the oracle's matches with the ids of a whole run. Some examples run again with events that tie, which must be refused where the
+oracle refuses them.
+
+As a script: `KLEENE_KERNELS=python python tests/support/slice_pairs.py SEED COUNT`, see `support.pair_runs`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
+
+from kleene.common.columns import time_values
+from kleene.common.errors import DataError
+from kleene.engine import candidates, time_slices
+from kleene.engine.kernels import apart, merging
+from kleene.engine.reporting import ReportingMatcher
+from kleene.pattern.policies import Output
+from kleene.plan.slicing import obstacle
+from kleene.runtime import slice_blocks
+from kleene.testing.random_workloads import needs_total_order
+from support import nfa_pairs, sase_pairs
+from support.pair_runs import Report, Suite, broken, main, rewritten
+from support.slice_runs import divided, random_cuts, sliced
+from support.stream_pairs import StreamExample, _is_huge, describe, questions_of, stream_example
+from support.stream_questions import Question
+
+KINDS = ("sase", "saseplus", "any match", "aggregate")
+
+
+def slice_example(seed: int, number: int = 0) -> StreamExample:
+    """Example `number` of a seed; kinds take turns. NON-OVERLAP is wanted more often than elsewhere."""
+    turn, kind = divmod(number, len(KINDS))
+    given = stream_example(seed, 6 * turn + kind)
+    query = given.examples[0].query
+    if turn % 2 and given.kind == "saseplus" and needs_total_order(query):
+        given = replace(given, examples=(replace(given.examples[0], query=replace(query, output=Output.NON_OVERLAP)),))
+    return given
+
+
+def check_example(given: StreamExample, number: int, rng: Random, report: Report) -> list[str]:
+    """How the rows of slices differ from the oracle's; where order matters, some with ties too."""
+    if any(map(_is_huge, given.examples)):
+        report.seen["huge"] += 1
+        return []
+    report.seen[given.kind] += 1
+    found = _check(questions_of(given, rng), rng, report.seen)
+    report.matches = report.seen["rows"]
+    if number % 3 == 0 and needs_total_order(given.examples[0].query):
+        found += _check_ties(given, rng, report.seen)
+    return found
+
+
+def _check(questions: Mapping[str, Question], rng: Random, seen: Counter[str], *, arrival: bool = False) -> list[str]:
+    report: list[str] = []
+    for question in questions.values():
+        reason = obstacle(question.plan)
+        if reason is not None:
+            seen[reason] += 1
+        elif question.example.events:
+            report += _differences(question, rng, seen, arrival=arrival)
+    return report
+
+
+def _differences(question: Question, rng: Random, seen: Counter[str], *, arrival: bool) -> list[str]:
+    table = sase_pairs.numbered(question.example)
+    ts = time_values(table.column(question.bound.schema.time).combine_chunks(), question.unit)
+    cuts = random_cuts(question.plan, ts, rng)
+    by_key = question.plan.keys and (question.bound.count_window is not None or rng.random() < 0.3)
+    tables = divided(question.plan, table) if by_key else [table]
+    rows = pa.concat_tables([sliced(question.plan, own, cuts, rng, arrival=arrival) for own in tables])
+    if by_key and question.kind == "rows of AGG":
+        rows = rows.sort_by("at")
+    seen["hot keys"] += bool(by_key)
+    found = question.read(rows.combine_chunks().to_batches()[0]) if rows.num_rows else None
+    seen.update(_features(question))
+    seen["rows"] += 0 if found is None else found.num_rows
+    report = question.differences(range(table.num_rows), None, found)
+    return report and [f"cut at {cuts} by {type(question.plan).__name__}, ties as they come: {arrival}", *report]
+
+
+def _features(question: Question) -> list[str]:
+    bound = question.bound
+    parts = {
+        question.kind: True,
+        "a window of events": bound.count_window is not None,
+        "NON-OVERLAP": question.non_overlap,
+        "a negated end": question.postponed,
+        "a negated start": any(not item.after for branch in bound.branches for item in branch.negatives),
+        "a key": bool(bound.equivalences),
+        "Kleene": any(event.is_kleene for event in bound.components),
+        "AND": any(not branch.is_sequence for branch in bound.branches),
+        "EMIT ON CHANGE": bound.query.emit_on_change,
+        bound.query.strategy.value: True,
+    }
+    return [name for name, held in parts.items() if held]
+
+
+def _check_ties(given: StreamExample, rng: Random, seen: Counter[str]) -> list[str]:
+    """How the answer to events that tie differs from the oracle's, which may be an error."""
+    ties = rng.choice(("error", "arrival"))
+    events = nfa_pairs.tied(given.examples[0], rng).events
+    changed = replace(given, examples=(replace(given.examples[0], events=events),))
+    asked = questions_of(changed, rng, ties=ties)
+    refused = any(_refuses(question) for question in asked.values() if obstacle(question.plan) is None)
+    seen.update(("ties", f"ties={ties} {'refused' if refused else 'answered'}"))
+    try:
+        found = _check(asked, rng, seen, arrival=ties == "arrival") + (["a tie is not refused"] if refused else [])
+    except DataError as error:
+        found = [] if refused and "tie at timestamp" in str(error) else [str(error)]
+    return found and [f"ties={ties}", *found, describe(changed)]
+
+
+def _refuses(question: Question) -> bool:
+    try:
+        question.wanted(range(len(question.example.events)))
+    except DataError:
+        return True
+    return False
+
+
+# --- sabotage: a test of the tests ------------------------------------------------------------------------------------
+
+SABOTAGE: dict[str, Callable[[], None]] = {
+    # What leads to a slice is too short, or not there.
+    "short-lead": broken(time_slices, "lead_of", "Lead(instants=-horizon)", "Lead(instants=-horizon - 1)"),
+    "short-lives": broken(time_slices, "lead_of", "2 * bound.window", "bound.window - 1"),
+    "short-counters": broken(time_slices, "lead_of", "bound.window + 1", "bound.window - 1"),
+    "few-events": broken(time_slices, "lead_of", "Lead(events=bound.count_window)", "Lead(events=bound.count_window - 2)"),
+    "one-slice-back": broken(time_slices, "time_slices", "range(first, number)", "range(max(first, number - 1), number)"),
+    "no-lead": rewritten(slice_blocks._Blocks, "_places", "if leading.any():", "if False:"),
+    # Matches of a slice are reported by others too, or by none.
+    "to-the-end": broken(time_slices, "match_slice", "matcher.advance(part.until)", "matcher.finish()"),
+    "lead-reported": broken(time_slices, "match_slice", "own_from = int(np.searchsorted", "own_from = 0 * int(np.searchsorted"),
+    "reported-again": rewritten(ReportingMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
+    # NON-OVERLAP within slices, or with what is not a candidate; the choice forgets, or does not see where things are.
+    "apart-in-slices": broken(time_slices, "needs_choice", "is Output.NON_OVERLAP", "is None"),
+    "chosen-too-soon": broken(apart, "choose_apart", "first[best] if candidates else last[best]", "last[best]"),
+    "all-chosen": broken(apart, "keep_apart", "state[0] == 0 or", "True or"),
+    "new-in-each-batch": broken(candidates, "chosen", "if before is None:\n            new", "if True:\n            new"),
+    "placeless": broken(candidates, "_places", "at - first", "at - at"),
+    "overlapping-runs": broken(merging, "end_overlapping", "> ended", ">= ended"),
+}
+
+SUITE = Suite(slice_example, check_example, describe, SABOTAGE)
+
+if __name__ == "__main__":
+    main(__doc__, SUITE)
