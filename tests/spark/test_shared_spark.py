@@ -12,7 +12,7 @@ import pytest
 import kleene
 from kleene.interfaces.shared_runs import multi_options_of
 from kleene.plan.multi.groups import grouped
-from kleene.runtime.spark_workloads import run_group, sampled_plan, sampled_statistics
+from kleene.runtime.spark_workloads import sampled_plan, sampled_statistics
 from support.spark import frame_of
 from support.spark_queries import in_order
 
@@ -77,7 +77,7 @@ def test_queries_of_one_key_are_answered_in_one_pass(frame: Any, table: pa.Table
         for name, text in keyed.items()
     }
     (group,) = grouped(plans)
-    run = run_group(group, frame, options, bad_rows="error")
+    run = kleene.workload(keyed).run(frame, **ROLES)
     kept = run["rise"].kept
     assert kept is not None
     assert all(item.kept is kept for item in run.values())

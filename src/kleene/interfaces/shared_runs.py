@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kleene.plan.multi.groups import PatternGroup
     from kleene.plan.multi.nodes import SharedPlan
     from kleene.plan.multi.search import MultiOptions, Progress
+    from kleene.plan.passes import Passes
     from kleene.runtime.arrow import Run
 
 
@@ -84,12 +85,13 @@ def counter_plan(item: Query, events: pa.Schema, options: Options) -> CounterPla
 
 
 def run_together(
-    plans: Mapping[str, CounterPlan | LazyPlan], events: Any, options: Options, multi: MultiOptions | None
-) -> Iterator[tuple[str, Any]]:
+    plans: Mapping[str, CounterPlan | LazyPlan], events: pa.Table, options: Options, multi: MultiOptions | None
+) -> Iterator[tuple[str, Run]]:
     """Runs by name, of the queries that are answered together with others."""
     from kleene.plan.aggregate import CounterPlan
     from kleene.plan.lazy import LazyPlan
     from kleene.plan.multi.groups import grouped
+    from kleene.runtime.workloads import run_group
 
     counted = {name: plan for name, plan in plans.items() if isinstance(plan, CounterPlan)}
     if counted:
@@ -98,14 +100,7 @@ def run_together(
         return
     for group in grouped({name: plan for name, plan in plans.items() if isinstance(plan, LazyPlan)}):
         with naming(*group.plans):
-            if is_spark_frame(events):
-                from kleene.runtime import spark_workloads
-
-                yield from spark_workloads.run_group(group, events, multi, bad_rows=options.bad_rows or "error").items()
-            else:
-                from kleene.runtime import workloads
-
-                yield from workloads.run_group(group, events, multi, bad_rows=options.bad_rows or "error")
+            yield from run_group(group, events, multi, bad_rows=options.bad_rows or "error")
 
 
 def beside(plans: Mapping[str, CounterPlan]) -> Iterator[tuple[str, CounterPlan]]:
@@ -140,11 +135,13 @@ class SharedExplanation:
     keys: tuple[tuple[str, ...], ...]
     """For each plan what divides its events."""
     alone: tuple[str, ...]
+    passes: tuple[tuple[tuple[str, ...], Passes], ...] = ()
+    """On Spark: (the composite types that are read, the passes), for all queries that read the same events."""
 
     def __str__(self) -> str:
-        from kleene.plan.multi.explain import explain_shared
+        from kleene.plan.multi.explain import explain_passes, explain_shared
 
-        parts = []
+        parts = [explain_passes(passes, read) for read, passes in self.passes]
         for plan, keys in zip(self.plans, self.keys, strict=True):
             divided = f"by {', '.join(keys)}" if keys else "not divided"
             parts.append(

@@ -4,8 +4,9 @@ A match of a query with INTO is a composite event: its time is `match_end`, its 
 columns (semantics, section 6). Composite events are added, in stream order, to what the queries that name their type read, and
 to nothing else: every query's matches are what they would be alone over its events.
 
-Queries that make events come before those that read them, so the events are held as one table; on Spark everything stays lazy.
-Queries that can be are answered together (`kleene.interfaces.shared_runs`), the others one by one.
+Queries that make events come before those that read them, so the events are held as one table. Queries that can be are answered
+together (`kleene.interfaces.shared_runs`), the others one by one. On Spark everything stays lazy, and queries share passes over
+the data (`kleene.interfaces.spark_runs`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from kleene.interfaces.shared_runs import (
     run_together,
     shared_plan,
 )
+from kleene.interfaces.spark_runs import explained_passes, run_passes
 from kleene.interfaces.streams import is_streaming, run_workload
 from kleene.interfaces.workload_sources import named_queries
 from kleene.pattern.operators import events as components
@@ -101,6 +103,8 @@ class Workload:
         self._require_statistics_by_name(given.stats)
         if is_streaming(events):
             return run_workload(self, events, options_of(options))
+        if is_spark_frame(events):
+            return run_passes(self, events, given, multi)
         source = held(events)
         base = arrow_schema_of(source)
         made: dict[str, Composite] = {}
@@ -112,8 +116,6 @@ class Workload:
                 read = [made[other] for other in producers]
                 own = own_options(item, given, read)
                 plan = shared_plan(item, common_schema(base, read), own, multi)
-                if is_spark_frame(source) and item.logical.aggregates:
-                    plan = None
                 if plan is not None:
                     together.setdefault(producers, {})[name] = plan
                     continue
@@ -163,7 +165,8 @@ class Workload:
     ) -> SharedExplanation:
         """How the queries would be answered together, and what that costs beside other plans; print it, or draw it with `svg`.
 
-        The plan is made for a sample of the events; of an Arrow schema only the columns are read, and all rates are the same.
+        Of a Spark DataFrame it also has the passes over the data, each with its queries, what it is shuffled by, and why. The
+        plan is made for a sample of the events; of an Arrow schema only the columns are read, and all rates are the same.
         `progress` is called while a plan is searched for.
         """
         import pyarrow as pa
@@ -176,18 +179,20 @@ class Workload:
         self._require_statistics_by_name(given.stats)
         source = events if isinstance(events, pa.Schema) else held(events)
         base = arrow_schema_of(source)
+        passes = explained_passes(self, source, given, multi) if is_spark_frame(source) else ()
+        apart = {name for _, found in passes for name in found.alone}
         plans: dict[str, LazyPlan] = {}
         alone: list[str] = []
         for name, item in self.queries.items():
             with self._naming(name):
                 plan = None
-                if not self.producers(name) and not item.logical.aggregates:
+                if not self.producers(name) and not item.logical.aggregates and name not in apart:
                     plan = shared_plan(item, base, own_options(item, given, []), multi)
                 if isinstance(plan, LazyPlan):
                     plans[name] = plan
                 else:
                     alone.append(name)
-        return explained(plans, tuple(alone), source, multi or MultiOptions(), progress)
+        return replace(explained(plans, tuple(alone), source, multi or MultiOptions(), progress), passes=passes)
 
     def with_query(self, name: str, source: Any) -> Workload:
         """The workload with one more query, or with another one under a name that it has. The others' results stay theirs.

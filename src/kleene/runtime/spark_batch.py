@@ -63,6 +63,9 @@ FLOATS = (FloatType, DoubleType)
 
 copyreg.pickle(Function, pickled)  # they travel inside plans
 
+PUSHED_VALUES = 10
+"""Of a longer list Spark pushes only the range down to Parquet (`spark.sql.parquet.pushdown.inFilterThreshold`)."""
+
 ARRIVAL = "__kleene_arrival"
 """The order of rows in the DataFrame as it was given, where `ties="arrival"` asks for it."""
 
@@ -287,9 +290,12 @@ def of_types(schema: EventSchema, frame: DataFrame, types: tuple[str, ...]) -> C
     """The events of some types."""
     assert schema.type is not None
     column = frame[quoted(schema.type)]
-    if isinstance(frame.schema[schema.type].dataType, StringType):
-        return column.isin(list(types))
-    return column.isin([int(name) for name in types if name.lstrip("-").isdigit()])
+    values: list[Any] = list(types)
+    if not isinstance(frame.schema[schema.type].dataType, StringType):
+        values = [int(name) for name in types if name.lstrip("-").isdigit()]
+    return any_of(
+        [column.isin(values[begin : begin + PUSHED_VALUES]) for begin in range(0, max(len(values), 1), PUSHED_VALUES)]
+    )
 
 
 def bad_row_conditions(plan: Plan | PatternGroup, frame: DataFrame) -> list[tuple[Column, str]]:

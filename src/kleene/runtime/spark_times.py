@@ -77,6 +77,6 @@ def sampled_times(events: DataFrame, time: str, unit: str | None) -> Times:
 
 
 def is_small(events: DataFrame) -> bool:
-    """Whether Spark knows that there are few rows; Spark Connect does not tell."""
+    """Whether Spark knows that there are few rows, before it computes anything; Spark Connect does not tell."""
     plan: Any = getattr(events, "_jdf", None)
-    return plan is not None and plan.queryExecution().optimizedPlan().stats().sizeInBytes() < SMALL
+    return plan is not None and plan.queryExecution().analyzed().stats().sizeInBytes() < SMALL

@@ -1,61 +1,183 @@
-"""Groups of queries over Spark DataFrames: one pass over the data for all queries of a group.
+"""The queries of a workload over a Spark DataFrame: one pass over the data for all queries that can share its shuffle.
 
-The plan is made once, on the driver, for a sample of the events, and shipped to the tasks. A task gives the matches of each
-query as they come, a row for each Arrow batch, labelled with the query; the result is kept (`persist`), and the DataFrame of a
-query reads its own rows of it. So the data is read, shuffled and matched once, however many of the queries are looked at.
+A pass reads the rows that matter to any of its queries, shuffles and sorts them once, and feeds them in one `mapInArrow` to all
+matchers side by side: single plans, pattern groups and shared counters. A task gives the matches of each query as they come, a
+row for each Arrow batch, labelled with the query; the result is kept (`persist`), and the DataFrame of a query reads its own
+rows of it. Plans of pattern groups are made once, on the driver, for a sample of the events, and shipped to the tasks.
+
+What a query gives is what it gives alone. An error is that of the queries it concerns: it travels as a row of theirs, and is
+raised where their DataFrames are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from kleene.common import errors
+from kleene.common.errors import KleeneError
+from kleene.engine.build import build_matcher
 from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import WORTH, Planner, expected_seconds
+from kleene.pattern.bound import BoundQuery
+from kleene.plan.aggregate import CounterPlan, anonymous
+from kleene.plan.keys import key_attributes
 from kleene.plan.multi.cost import SharedStatistics
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import SEARCHES, MultiOptions, plan_shared
-from kleene.runtime.arrow import match_batches
+from kleene.plan.optimizer import Plan
+from kleene.plan.passes import Pass, Passes, Spread, choose_passes, contested
+from kleene.plan.shared_counters import SharedCounters
+from kleene.plan.slicing import obstacle
+from kleene.runtime.arrow import dropped_at_limits
 from kleene.runtime.spark_batch import (
     SparkRun,
+    any_of,
     arrow_schema,
     bad_events,
+    bad_row_conditions,
     distributed,
     named_batches,
-    relevant_events,
+    of_types,
+    push_down,
+    quoted,
+    run_spark,
+    waits_for_arrival,
     worker_interpreter,
 )
+from kleene.runtime.spark_functions import pickled
+from kleene.runtime.spark_times import is_small, parallelism
+from kleene.runtime.stream_units import QuerySet, StreamQuery, Unit
 from kleene.runtime.workloads import SAMPLED, table_statistics
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
-LABELLED = StructType([StructField("query", StringType()), StructField("matches", BinaryType())])
-"""A row for each batch of matches: the query, and the batch as an Arrow stream."""
-
+LABELLED = StructType(
+    [StructField("query", StringType()), StructField("matches", BinaryType()), StructField("failure", StringType())]
+)
+"""A row for each batch of matches: the query, and the batch as an Arrow stream; or an error."""
 
 LEAST_SECONDS = 1.0
 """So long may a plan be searched for beside a job on Spark, however few events it was sampled on."""
 
+FIRST_ROWS = 10_000
+"""Rows in which the values of keys are counted."""
 
-def run_group(group: PatternGroup, frame: DataFrame, options: MultiOptions, *, bad_rows: str) -> dict[str, SparkRun]:
-    """The lazy matches of all queries of a group over a DataFrame."""
-    events = relevant_events(group, frame)
-    plan = sampled_plan(group, sampled_statistics(group, frame), options)
-    policy = "drop" if bad_rows == "quarantine" else bad_rows
-    spread = distributed(group, events, arrival=group.all_rows and group.first.ties == "arrival")
+
+# --- which passes there are -------------------------------------------------------------------------------------------
+
+
+def passes_of(queries: Sequence[StreamQuery], frame: DataFrame) -> Passes:
+    """The passes for queries that read a DataFrame, or that and composite events.
+
+    Where queries have different keys, but some in common, a small job counts the values of these in the first rows.
+    """
+    alone = {item.name: reason for item in queries if (reason := taken_alone(item.plan, frame)) is not None}
+    keys = {item.name: item.plan.keys for item in queries if item.name not in alone}
+    return choose_passes(keys, _spread(contested(keys), frame), alone)
+
+
+def taken_alone(plan: Plan, frame: DataFrame) -> str | None:
+    """Why a query is not put into a pass with others: slices of time divide its events, not a key. None if it may be."""
+    if plan.keys or parallelism(frame) == 1 or is_small(frame):
+        return None
+    if isinstance(plan, CounterPlan):
+        return "no key divides its events: counted in slices of time"
+    return "no key divides its events: matched in slices of time" if obstacle(plan) is None else None
+
+
+def _spread(names: Sequence[str], frame: DataFrame) -> Spread:
+    known = [name for name in names if name in frame.columns]
+    if not known:
+        return Spread()
+    rows = frame.select(*(quoted(name) for name in known)).limit(FIRST_ROWS).collect()
+    values = {name: max(1, len({row[place] for row in rows})) for place, name in enumerate(known)}
+    return Spread(values, parallelism(frame))
+
+
+# --- one pass ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is matched together in a pass, and how, if that was decided on the driver."""
+
+    unit: Unit
+    plan: SharedPlan | None = None
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of its queries."""
+        plan = self.unit.plan
+        if isinstance(plan, PatternGroup):
+            return tuple(plan.plans.values())
+        return plan.plans if isinstance(plan, SharedCounters) else (plan,)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.unit.plan.columns
+
+    def matcher(self, events: pa.Schema) -> Any:
+        """A matcher for events with an Arrow schema, which passes over bad rows."""
+        group = self.unit.plan
+        if self.plan is None or not isinstance(group, PatternGroup):
+            return self.unit.matcher(events)
+        return SharedMatcher(group, Planner(group, self.unit.multi, plan=self.plan), events, bad_rows="drop")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What of the events a pass shuffles."""
+
+    bound: BoundQuery
+    """Of any of the queries, for how events are read."""
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def run_pass(
+    found: Pass, queries: Sequence[StreamQuery], frame: DataFrame, options: MultiOptions | None, *, bad_rows: str
+) -> dict[str, SparkRun]:
+    """The lazy matches of the queries of a pass."""
+    if len(queries) == 1:
+        return {item.name: run_spark(item.plan, frame, bad_rows=bad_rows) for item in queries}
+    parts = _parts(queries, frame, options)
+    events = relevant_to_any([plan for part in parts for plan in part.plans], frame)
+    layout: Any = Layout(queries[0].plan.bound, found.keys, tuple(events.columns))
+    spread = distributed(layout, events, arrival=any(waits_for_arrival(item.plan) for item in queries))
+    schema = arrow_schema(frame)
     with worker_interpreter(spread):
-        labelled = spread.mapInArrow(_match_partition(group, plan, options, policy), LABELLED).persist()
-        schemas = SharedMatcher(group, Planner(group, options), arrow_schema(frame)).output_schemas
-        matches = {name: _of_query(labelled, name, schema) for name, schema in schemas.items()}
-    return {name: SparkRun(found, bad_events(group.plans[name], frame), labelled) for name, found in matches.items()}
+        task = _match_partition(parts, named_batches(layout), strict=bad_rows == "error")
+        labelled = spread.mapInArrow(task, LABELLED).persist()
+        matches = {item.name: _of_query(labelled, item.name, item.schema(schema)) for item in queries}
+    divided = f"by {', '.join(found.keys)}" if found.keys else "in one task"
+    how = f"{divided}, in one pass with {len(queries) - 1} more"
+    return {item.name: SparkRun(matches[item.name], bad_events(item.plan, frame), labelled, how) for item in queries}
+
+
+def _parts(queries: Sequence[StreamQuery], frame: DataFrame, options: MultiOptions | None) -> tuple[Part, ...]:
+    """What of the queries is matched together; plans of pattern groups are made for one sample of the events."""
+    units = tuple(QuerySet(tuple(queries), options).units({item.key: None for item in queries}))
+    groups = [unit.plan for unit in units if isinstance(unit.plan, PatternGroup)]
+    if not groups:
+        return tuple(map(Part, units))
+    sample = relevant_to_any([plan for group in groups for plan in group.plans.values()], frame).limit(SAMPLED).toArrow()
+    return tuple(
+        Part(unit, sampled_plan(unit.plan, table_statistics(unit.plan, sample), unit.multi))
+        if isinstance(unit.plan, PatternGroup)
+        else Part(unit)
+        for unit in units
+    )
 
 
 def sampled_plan(group: PatternGroup, statistics: SharedStatistics, options: MultiOptions) -> SharedPlan:
@@ -69,34 +191,178 @@ def sampled_plan(group: PatternGroup, statistics: SharedStatistics, options: Mul
 
 def sampled_statistics(group: PatternGroup, frame: DataFrame) -> SharedStatistics:
     """The statistics of some relevant events of a DataFrame."""
-    return table_statistics(group, relevant_events(group, frame).limit(SAMPLED).toArrow())
+    sample = relevant_to_any(tuple(group.plans.values()), frame).limit(SAMPLED).toArrow()
+    return table_statistics(group, sample)
+
+
+# --- the rows of a pass -----------------------------------------------------------------------------------------------
+
+
+def relevant_to_any(plans: Sequence[Plan], frame: DataFrame) -> DataFrame:
+    """The rows of a DataFrame that matter to any of some plans, with the columns that any of them reads."""
+    for plan in plans:
+        for function in plan.bound.query.functions:
+            pickled(function)  # raises here what Spark would report as an error of its own
+    read = {name for plan in plans for name in plan.columns}
+    events = frame.select(*(quoted(name) for name in frame.columns if name in read))
+    condition = _relevant_rows(plans, events)
+    return events if condition is None else events.where(condition)
+
+
+def _relevant_rows(plans: Sequence[Plan], frame: DataFrame) -> Column | None:
+    """The rows that a component of any plan can bind, and the bad rows of each; None when every row must travel."""
+    if any(plan.all_rows for plan in plans):
+        return None
+    schema = plans[0].bound.schema
+    tests = {
+        (frozenset(event.types), frozenset(map(anonymous, predicates))): (plan, event.types, predicates)
+        for plan in plans
+        for event, predicates in plan.scanned
+    }
+    whole: set[str] = set()  # types of which every row travels
+    pushed: list[tuple[tuple[str, ...], Column]] = []
+    for plan, types, predicates in tests.values():
+        conditions = [condition for item in predicates if (condition := push_down(item, plan, frame)) is not None]
+        if conditions:
+            pushed.append((types, reduce(lambda left, right: left & right, conditions)))
+        elif schema.type is None:
+            return None
+        else:
+            whole.update(types)
+    if schema.type is None:
+        return any_of([*(condition for _, condition in pushed), *_missing(plans, frame, set())])
+    undeclared, _ = bad_row_conditions(plans[0], frame)[0]
+    parts = [of_types(schema, frame, tuple(sorted(whole)))] if whole else []
+    parts += [of_types(schema, frame, types) & condition for types, condition in pushed if not whole.issuperset(types)]
+    return any_of([*parts, undeclared, *_missing(plans, frame, whole)])
+
+
+def _missing(plans: Sequence[Plan], frame: DataFrame, whole: set[str]) -> Iterator[Column]:
+    """The rows without a time or a key that they should have, except for types of which every row travels."""
+    schema = plans[0].bound.schema
+    having: dict[str, set[str]] = {}
+    for plan in plans:
+        types = {name for event in plan.bound.components for name in event.types}
+        for column in (schema.time, *key_attributes(plan.bound)):
+            having.setdefault(column, set()).update(name for name in types if not plan.bound.lacks(name, column))
+    for column, types in having.items():
+        missing = frame[quoted(column)].isNull()
+        if schema.type is None:
+            yield missing
+        elif types - whole:
+            yield of_types(schema, frame, tuple(sorted(types - whole))) & missing
+
+
+# --- in the tasks -----------------------------------------------------------------------------------------------------
+
+Batches = Iterator[pa.RecordBatch]
 
 
 def _match_partition(
-    group: PatternGroup, plan: SharedPlan, options: MultiOptions, bad_rows: str
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    named = named_batches(group)
-
-    def match(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    parts: Sequence[Part], named: Callable[[pa.RecordBatch], pa.RecordBatch], *, strict: bool
+) -> Callable[[Batches], Batches]:
+    def match(batches: Batches) -> Batches:
         first = next(batches, None)
         if first is None:
             return
         first = named(first)
-        matcher = SharedMatcher(group, Planner(group, options, plan=plan), first.schema, bad_rows=bad_rows)
-        for query, rows in match_batches(matcher, chain([first], map(named, batches))):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, rows.schema) as writer:
-                writer.write_batch(rows)
-            yield pa.record_batch(
-                {"query": pa.array([query]), "matches": pa.array([sink.getvalue().to_pybytes()], pa.binary())}
-            )
+        running = [RunningPart(part, first.schema, strict=strict) for part in parts]
+        for batch in chain([first], map(named, batches)):
+            for item in running:
+                yield from item.feed(batch)
+        for item in running:
+            yield from item.finish()
 
     return match
 
 
+class RunningPart:
+    """A part of a pass in a task: rows in, labelled batches of matches out, or the errors that end it."""
+
+    def __init__(self, part: Part, events: pa.Schema, *, strict: bool) -> None:
+        self._unit = part.unit
+        self._columns = list(part.columns)
+        self._schema = pa.schema([events.field(name) for name in self._columns])
+        self._matcher = part.matcher(self._schema)
+        self._strict = strict
+        """Whether a bad row is an error."""
+        self._bad = 0
+        self._left = {item.name: item for item in part.unit.queries}
+        """The queries that have not failed."""
+
+    def feed(self, batch: pa.RecordBatch) -> Batches:
+        """Takes the next events in stream order."""
+        if not self._left:
+            return
+        own = batch.select(self._columns)
+        yield from self._labelled(self._matcher.feed(own))
+        if self._strict and self._matcher.metrics.bad > self._bad:
+            self._bad = self._matcher.metrics.bad
+            yield from self._judged(own)
+
+    def finish(self) -> Batches:
+        """The stream has ended."""
+        if not self._left:
+            return
+        yield from self._labelled(self._matcher.finish())
+        dropped = dropped_at_limits(self._matcher.metrics)
+        if dropped:
+            names = ", ".join(f"'{name}'" for name in self._left)
+            message = f"{dropped} in one task: the matches of query {names} are not all there are"
+            warnings.warn(message, stacklevel=1)  # the executor's log
+
+    def _labelled(self, found: Iterator[Any]) -> Batches:
+        """What the matcher gives; an error of it is one of all its queries."""
+        try:
+            for item in found:
+                query, rows = self._unit.labelled(item)
+                yield _label(query.name, matches=_stream(rows))
+        except KleeneError as error:
+            yield from self._fail(list(self._left), error)
+
+    def _judged(self, batch: pa.RecordBatch) -> Batches:
+        """The errors of those queries that a bad row in the batch concerns."""
+        for name, query in list(self._left.items()):
+            try:
+                for _ in build_matcher(query.plan, self._schema, bad_rows="error").feed(batch):
+                    pass
+            except KleeneError as error:
+                yield from self._fail([name], error)
+
+    def _fail(self, names: Sequence[str], error: KleeneError) -> Batches:
+        for name in names:
+            del self._left[name]
+            yield _label(name, failure=f"{type(error).__name__}: {error}")
+
+
+def _label(query: str, *, matches: bytes | None = None, failure: str | None = None) -> pa.RecordBatch:
+    columns = {
+        "query": pa.array([query]),
+        "matches": pa.array([matches], pa.binary()),
+        "failure": pa.array([failure], pa.string()),
+    }
+    return pa.record_batch(columns)
+
+
+def _stream(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _error(failure: str) -> KleeneError:
+    """The error that a label tells."""
+    kind, _, message = failure.partition(": ")
+    found: type[KleeneError] = getattr(errors, kind)
+    return found(message)
+
+
 def _of_query(labelled: DataFrame, name: str, schema: pa.Schema) -> DataFrame:
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(batches: Batches) -> Batches:
         for batch in batches:
+            for failure in batch.column("failure").drop_null():
+                raise _error(failure.as_py())
             for item in batch.column("matches"):
                 yield from pa.ipc.open_stream(item.as_buffer())
 

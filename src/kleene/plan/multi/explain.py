@@ -1,4 +1,6 @@
-"""A shared plan as text: its nodes with the queries that share them, and its cost beside the plans that need no search."""
+"""Plans of a workload as text: the passes over the data; a shared plan, its nodes with the queries that share them, and its
+cost beside the plans that need no search.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from kleene.plan.estimates import number_text, table, time_text
 from kleene.plan.multi.clauses import Condition, Leaf, renamed
 from kleene.plan.multi.cost import SharedStatistics
 from kleene.plan.multi.nodes import UNSHARED, Root, SharedPlan, Tree
+from kleene.plan.passes import Pass, Passes, contested
 
 MOST_NAMED = 6
 """Queries that are named where many share a node."""
@@ -86,6 +89,37 @@ def explain_shared(plan: SharedPlan, unit: str = "unit of the clock", ticks: int
         head += f": {_counted(plan.steps, 'step', 'steps')} in {plan.seconds:.2g} s"
     lines = [head, "", *_costs(plan, unit, ticks), "", *_nodes(plan), "", *_queries(plan)]
     return "\n".join(lines)
+
+
+def explain_passes(passes: Passes, read: Sequence[str] = ()) -> str:
+    """The passes of queries that read the same events, and composite events of some types, as text."""
+    queries, count = len(passes.keys) + len(passes.alone), len(passes.passes) + len(passes.alone)
+    over = " and ".join(["the events", *dict.fromkeys(read)])
+    lines = [f"{_counted(queries, 'query', 'queries')} in {_counted(count, 'pass', 'passes')} over {over}", ""]
+    rows = [[", ".join(item.keys) or "nothing", named(item.queries), _reason(item, passes)] for item in passes.passes]
+    rows += [["", name, reason] for name, reason in passes.alone.items()]
+    lines += table(["pass", "shuffled by", "queries", "why"], [[str(number), *row] for number, row in enumerate(rows, start=1)])
+    return "\n".join([*lines, *_too_few(passes)])
+
+
+def _reason(found: Pass, passes: Passes) -> str:
+    if not found.keys:
+        return "no key divides the events: one task sees all"
+    sets = dict.fromkeys(passes.keys[name] for name in found.queries)
+    if len({frozenset(item) for item in sets}) == 1:
+        return "all that divides its events" if len(found.queries) == 1 else "all that divides the events of each"
+    return "what they have in common: " + ", ".join(f"({', '.join(item)})" for item in sets)
+
+
+def _too_few(passes: Passes) -> list[str]:
+    """The keys that queries have in common, but share no pass by."""
+    spread = passes.spread
+    few = [name for name in contested(passes.keys) if not spread.suffices(frozenset([name]))]
+    tasks = _counted(spread.tasks, "task", "tasks")
+    return [
+        f"{name}: {_counted(spread.values[name], 'value', 'values')} seen, too few to divide the work of {tasks}"
+        for name in few
+    ]
 
 
 def _counted(count: int, one: str, many: str) -> str:
