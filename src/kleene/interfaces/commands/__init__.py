@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from kleene.interfaces.commands import check, demo, explain, generate, match, statistics, stream, workload
+from kleene.interfaces.commands import check, demo, explain, generate, match, pack, statistics, stream, workload
 
 COMMANDS: dict[str, ModuleType] = {
     "match": match,
@@ -14,5 +14,6 @@ COMMANDS: dict[str, ModuleType] = {
     "workload": workload,
     "statistics": statistics,
     "generate": generate,
+    "pack": pack,
     "demo": demo,
 }
