@@ -187,3 +187,14 @@ def test_bad_rows_are_those_of_each_query() -> None:
         runs = work.run(events, bad_rows="quarantine", **ROLES)
     assert [run.bad_rows.num_rows for run in runs.values()] == [0, 1]
     assert [run.matches.num_rows for run in runs.values()] == [1, 1]
+
+
+def test_a_null_is_bad_where_it_is_a_key_and_only_there() -> None:
+    """An equality of all components divides the stream like an equivalence test, but its NULLs are no bad rows."""
+    events = pa.table({"ts": [1, 2, 3], "type": ["A", "A", "B"], "x": [None, 1, 1]})
+    equal = "PATTERN SEQ(A a, B b) WHERE a.x = b.x AGG COUNT AS n WITHIN 9"
+    work = kleene.workload({"equal": equal, "key": "PATTERN SEQ(A a, B b) WHERE [x] AGG COUNT AS n WITHIN 9"})
+    with pytest.warns(UserWarning, match="bad rows"):
+        runs = work.run(events, bad_rows="quarantine", **ROLES)
+    assert [run.bad_rows.num_rows for run in runs.values()] == [0, 1]
+    assert [run.matches["n"].to_pylist() for run in runs.values()] == [[1], [1]]

@@ -11,6 +11,7 @@ from kleene.pattern.operators import Event
 from kleene.pattern.operators import Sequence as SequencePattern
 from kleene.pattern.predicates import Expression
 from kleene.plan.aggregate import CounterPlan, Scanned, anonymous
+from kleene.plan.keys import key_attributes
 from kleene.plan.multi.clauses import renamed
 from kleene.plan.nfa import MOST_BITS
 from kleene.plan.options import AggregateOptions
@@ -53,7 +54,8 @@ def together(plans: Sequence[CounterPlan]) -> Iterator[SharedCounters]:
     groups: dict[Any, list[CounterPlan]] = {}
     for plan in plans:
         bound = plan.bound
-        key = (bound.window, plan.partition, plan.options, bound.schema.time, bound.schema.type, bound.schema.order_by)
+        read = (bound.schema.time, bound.schema.type, bound.schema.order_by)
+        key = (bound.window, plan.partition, key_attributes(bound), plan.options, *read)
         groups.setdefault(key, []).append(plan)
     for members in groups.values():
         yield from _fitting(members)
