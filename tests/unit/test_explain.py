@@ -430,12 +430,6 @@ def test_plans_that_disagree_are_our_mistake(monkeypatch: pytest.MonkeyPatch) ->
         compare(RISE, events())
 
 
-def test_a_spark_frame_is_refused() -> None:
-    frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
-    with pytest.raises(kleene.KleeneError, match=r"events\.limit\(100000\)\.toArrow\(\)"):
-        compare(RISE, frame)
-
-
 def test_the_command_analyzes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "events.parquet"
     pyarrow.parquet.write_table(events(), file)
