@@ -26,6 +26,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -401,12 +402,14 @@ def update(run: Page) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs pages in one folder; writes what comes out into them or, with `--check`, only reports."""
+    """Runs pages in one folder, empty for each; writes what comes out into them or, with `--check`, only reports."""
     problems: list[str] = []
     with tempfile.TemporaryDirectory() as folder, empty_folder(Path(folder)):
         for path in [argument for argument in arguments if not argument.startswith("-")] or PAGES:
             run = Page(path, with_spark="--spark" in arguments)
             run.run()
+            for left in Path.cwd().iterdir():
+                shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
             if "--check" not in arguments:
                 update(run)
                 run.problems = [problem for problem in run.problems if "--- but it gives" not in problem]

@@ -126,6 +126,7 @@ def test_hypothesis_shrinks_what_fails(pair: Example) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_spark_agrees_with_the_oracle_and_with_embedded(spark: Any) -> None:
     """At least 50 pairs on Spark batch: the oracle's matches with the ids of an embedded run."""
     supported = [pair for pair in saseplus_examples(78, 64) if not nfa_pairs.refused(pair)]

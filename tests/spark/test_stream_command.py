@@ -47,6 +47,7 @@ def command(folder: Path, *arguments: str, cores: int = 2) -> list[str]:
     return [*program, "--checkpoint", str(folder / "state"), "--master", f"local[{cores}]"]
 
 
+@pytest.mark.long
 def test_matches_are_those_of_a_batch_across_a_restart_with_more_cores(tmp_path: Path) -> None:
     arriving = tmp_path / "events"
     arriving.mkdir()

@@ -55,7 +55,7 @@ def test_spark_and_embedded_agree(frame: Any, table: pa.Table, declared: Any) ->
 
 
 def test_nothing_is_computed_before_it_is_asked_for(spark: Any, table: pa.Table) -> None:
-    failing = frame_of(spark, table).selectExpr("ts", "type", "id", "x", "raise_error('computed') AS y")
+    failing = frame_of(spark, table).repartition(2).selectExpr("ts", "type", "id", "x", "raise_error(type) AS y")
     found = kleene.workload(QUERIES).match(failing, **ROLES)
     assert found["pair"].columns[-3:] == ["id", "x", "odd name"]
     plans = kleene.workload(QUERIES).explain(failing, **ROLES)

@@ -100,7 +100,7 @@ def _session(job: Job) -> Any:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master("local[2]").appName("kleene and Kafka")
+    builder = SparkSession.builder.master("local[2,4]").appName("kleene and Kafka")
     for name, value in {**SETTINGS, **OWN_SETTINGS, "spark.jars": job.jars}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
