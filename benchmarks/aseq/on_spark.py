@@ -91,11 +91,11 @@ def _point(case: Case, cores: int, path: Path, session: Any, scale: Scale) -> Po
 
 def shuffled(case: Case, frame: Any, cores: int) -> Any:
     """The rows and columns that the query reads, shuffled by its key or, without one, evenly."""
-    from kleene.runtime.spark_batch import arrow_schema, relevant_rows
+    from kleene.runtime.spark_batch import arrow_schema
+    from kleene.runtime.spark_push_down import relevant_events
 
     plan = case.query().plan_for(arrow_schema(frame), options_of({"time": "ts", "type": "type"}))
-    needed = frame.select(*plan.columns)
-    kept = needed.where(relevant_rows(plan, needed))
+    kept = relevant_events([plan], frame)
     return kept.repartition(*plan.keys) if plan.keys else kept.repartition(cores)
 
 

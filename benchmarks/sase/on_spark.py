@@ -79,12 +79,12 @@ def to_nowhere(name: str, frame: Any, *, counted: bool = True) -> Contender:
 
 def _shuffled(frame: Any) -> Any:
     """What the three-step query's matcher is given: same filter, projection, shuffle and sort."""
-    from kleene.runtime.spark_batch import arrow_schema, relevant_rows
+    from kleene.runtime.spark_batch import arrow_schema
+    from kleene.runtime.spark_push_down import relevant_events
 
     query = sequence_query(L, returned=L)
     plan = query.plan_for(arrow_schema(frame), options_of({"time": "ts", "type": "type"}))
-    needed = frame.select(*plan.columns)
-    return needed.where(relevant_rows(plan, needed)).repartition(*plan.keys).sortWithinPartitions("ts")
+    return relevant_events([plan], frame).repartition(*plan.keys).sortWithinPartitions("ts")
 
 
 def without_matching(frame: Any) -> Any:

@@ -11,6 +11,7 @@ import pytest
 import kleene
 from kleene.runtime import spark_slices, spark_times
 from support.spark import frame_of
+from support.spark_queries import shown
 
 pytestmark = pytest.mark.spark
 
@@ -80,16 +81,12 @@ def routes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def in_order(rows: pa.Table) -> list[str]:
-    return sorted(repr(row) for row in rows.to_pylist())
-
-
 def both(query: str, frame: Any, table: pa.Table, **options: Any) -> int:
     """The number of rows, after asserting that Spark and embedded agree."""
     parsed = kleene.query(query)
     wanted = parsed.match(table, **{**ROLES, **options})
     found = parsed.match(frame, **{**ROLES, **options}).toArrow()
-    assert in_order(found) == in_order(wanted)
+    assert shown(found) == shown(wanted)
     return wanted.num_rows
 
 
@@ -176,7 +173,7 @@ def test_bad_rows_of_slices(spark: Any, table: pa.Table, routes: list[str]) -> N
     query = kleene.query("PATTERN SEQ(A a, B b) AGG COUNT AS n")
     frame = frame_of(spark, damaged)
     run = query.run(frame, **ROLES, bad_rows="quarantine")
-    assert in_order(run.matches.toArrow()) == in_order(query.match(damaged, **ROLES, bad_rows="drop"))
+    assert shown(run.matches.toArrow()) == shown(query.match(damaged, **ROLES, bad_rows="drop"))
     assert run.bad_rows.count() == 3
     with pytest.raises(Exception, match="is NULL"):
         query.match(frame, **ROLES).toArrow()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -12,13 +10,12 @@ import pytest
 import kleene
 from kleene.testing.random_workloads import match_workload
 from support.spark import frame_of
-from support.spark_queries import in_order
+from support.spark_queries import shown, zone_events
 from support.workload_pairs import Given, describe
 
 pytestmark = pytest.mark.spark
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
-START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 QUERIES = {
     "rise": "PATTERN SEQ(A a, B b) WHERE [id] AND a.x < b.x WITHIN 20 minutes",
     "rise and c": "PATTERN SEQ(A p, B q, C r) WHERE [id] AND q.x > p.x WITHIN 30 minutes RETURN p.x AS low, q.x - p.x AS rise",
@@ -45,26 +42,12 @@ KEYED = [name for name in QUERIES if "no key" not in name and name not in ("stri
 
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
-    rows, random = 300, Random(4)
-    return pa.table(
-        {
-            "ts": pa.array([START + dt.timedelta(seconds=20 * row) for row in range(rows)], pa.timestamp("us", "UTC")),
-            "type": [random.choice("ABCDE") for _ in range(rows)],
-            "id": pa.array([random.randrange(3) for _ in range(rows)], pa.int32()),
-            "zone": [random.choice(["n", "s"]) for _ in range(rows)],
-            "x": [random.randrange(30) for _ in range(rows)],
-            "unread": list(range(rows)),
-        }
-    )
+    return zone_events().append_column("unread", pa.array(range(300)))
 
 
 @pytest.fixture(scope="module")
 def frame(spark: Any, table: pa.Table) -> Any:
     return frame_of(spark, table).repartition(3).cache()
-
-
-def rows_of(matches: pa.Table) -> list[Any]:
-    return in_order(matches.to_pylist()) if "match_id" in matches.column_names else sorted(map(str, matches.to_pylist()))
 
 
 def exchanges(run: dict[str, Any]) -> int:
@@ -83,7 +66,7 @@ def test_every_query_has_its_own_matches(frame: Any, table: pa.Table, options: d
     for name, text in QUERIES.items():
         wanted = kleene.query(text, name=name).match(table, **ROLES, **options)
         assert wanted.num_rows > 0, f"'{name}' compares nothing"
-        assert rows_of(found[name].toArrow()) == rows_of(wanted), name
+        assert shown(found[name].toArrow()) == shown(wanted), name
 
 
 def test_every_query_has_the_answer_it_has_alone(frame: Any) -> None:
@@ -92,7 +75,7 @@ def test_every_query_has_the_answer_it_has_alone(frame: Any) -> None:
         alone = kleene.query(text, name=name).match(frame, **ROLES)
         assert found[name].schema == alone.schema
         if name in ("many", "equal", "next", "counted too"):
-            assert rows_of(found[name].toArrow()) == rows_of(alone.toArrow()), name
+            assert shown(found[name].toArrow()) == shown(alone.toArrow()), name
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -114,7 +97,7 @@ def test_odd_column_names(spark: Any, table: pa.Table) -> None:
     roles: dict[str, Any] = {"time": "the.time", "type": "a type"}
     found = kleene.workload(queries).match(frame_of(spark, odd), **roles)
     for name, text in queries.items():
-        assert rows_of(found[name].toArrow()) == rows_of(kleene.query(text, name=name).match(odd, **roles))
+        assert shown(found[name].toArrow()) == shown(kleene.query(text, name=name).match(odd, **roles))
 
 
 def test_an_empty_frame(frame: Any) -> None:
@@ -136,7 +119,7 @@ def test_matches_that_are_events_of_other_queries(frame: Any, table: pa.Table) -
     assert run["both"].kept is not None
     for name, wanted in work.match(table, **ROLES).items():
         assert wanted.num_rows > 0
-        assert rows_of(run[name].matches.toArrow()) == rows_of(wanted), name
+        assert shown(run[name].matches.toArrow()) == shown(wanted), name
 
 
 # --- as few passes as possible ------------------------------------------------------------------------------------------
@@ -204,7 +187,7 @@ def test_bad_rows_are_those_of_each_query(spark: Any, holed: pa.Table) -> None:
             alone = kleene.query(text, name=name).run(holed, bad_rows="quarantine", **ROLES)
         counts.add(alone.bad_rows.num_rows)
         assert sorted(map(str, run[name].bad_rows.toArrow().to_pylist())) == sorted(map(str, alone.bad_rows.to_pylist())), name
-        assert rows_of(run[name].matches.toArrow()) == rows_of(alone.matches), name
+        assert shown(run[name].matches.toArrow()) == shown(alone.matches), name
     assert len(counts) > 1, "all queries have the same bad rows"
 
 
@@ -223,7 +206,7 @@ def test_an_error_is_that_of_the_queries_it_concerns(spark: Any, table: pa.Table
             assert "bad_rows='quarantine'" in str(raised.value)
         else:
             wanted = kleene.query(QUERIES[name], name=name).match(holed, **ROLES)
-            assert rows_of(run[name].matches.toArrow()) == rows_of(wanted), name
+            assert shown(run[name].matches.toArrow()) == shown(wanted), name
 
 
 def test_ties_are_an_error_of_the_queries_that_need_an_order(spark: Any, table: pa.Table) -> None:
@@ -232,7 +215,7 @@ def test_ties_are_an_error_of_the_queries_that_need_an_order(spark: Any, table: 
     found = kleene.workload({name: QUERIES[name] for name in names}).match(frame_of(spark, tied), **ROLES)
     for name in ("rise", "rise and c"):
         wanted = kleene.query(QUERIES[name], name=name).match(tied, **ROLES)
-        assert rows_of(found[name].toArrow()) == rows_of(wanted)
+        assert shown(found[name].toArrow()) == shown(wanted)
     for name in ("next", "events"):
         with pytest.raises(Exception, match="DataError: two events tie"):
             found[name].toArrow()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +12,11 @@ from kleene.interfaces.shared_runs import multi_options_of
 from kleene.plan.multi.groups import grouped
 from kleene.runtime.spark_workloads import sampled_plan, sampled_statistics
 from support.spark import frame_of
-from support.spark_queries import in_order
+from support.spark_queries import in_order, zone_events
 
 pytestmark = pytest.mark.spark
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
-START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 QUERIES = {
     "rise": "PATTERN SEQ(A a, B b) WHERE [id] AND a.x < b.x WITHIN 20 minutes",
     "rise and c": "PATTERN SEQ(A p, B q, C r) WHERE [id] AND q.x > p.x WITHIN 30 minutes RETURN p.x AS low, q.x - p.x AS rise",
@@ -38,16 +35,7 @@ QUERIES = {
 
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
-    rows, random = 300, Random(4)
-    return pa.table(
-        {
-            "ts": pa.array([START + dt.timedelta(seconds=20 * row) for row in range(rows)], pa.timestamp("us", "UTC")),
-            "type": [random.choice("ABCDE") for _ in range(rows)],
-            "id": pa.array([random.randrange(3) for _ in range(rows)], pa.int32()),
-            "zone": [random.choice(["n", "s"]) for _ in range(rows)],
-            "x": [random.randrange(30) for _ in range(rows)],
-        }
-    )
+    return zone_events()
 
 
 @pytest.fixture(scope="module")

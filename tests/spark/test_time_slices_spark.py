@@ -13,6 +13,7 @@ from kleene.common.errors import DataError
 from kleene.runtime import spark_skew, spark_times
 from support.long_tests import mostly_long
 from support.spark import frame_of
+from support.spark_queries import shown
 
 pytestmark = pytest.mark.spark
 
@@ -52,10 +53,6 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_skew, "FEWEST_SEEN", 20)
 
 
-def in_order(rows: pa.Table) -> list[str]:
-    return sorted(repr(row) for row in rows.to_pylist())
-
-
 def both(query: str, frame: Any, table: pa.Table, **options: Any) -> str:
     """How the run was distributed, after asserting that Spark and embedded agree, and that there is something."""
     parsed = kleene.query(query)
@@ -65,7 +62,7 @@ def both(query: str, frame: Any, table: pa.Table, **options: Any) -> str:
     found = run.matches.toArrow()
     if "output" in options:
         wanted, found = kleene.expand(wanted), kleene.expand(found)
-    assert in_order(found) == in_order(wanted)
+    assert shown(found) == shown(wanted)
     assert wanted.num_rows > 0
     return str(run.distribution)
 
@@ -146,7 +143,7 @@ def test_bad_rows(spark: Any, table: pa.Table) -> None:
     run = parsed.run(frame_of(spark, bad), bad_rows="quarantine", **ROLES)
     assert "slices" in run.distribution
     assert run.bad_rows.count() == 2
-    assert in_order(run.matches.toArrow()) == in_order(parsed.match(bad, bad_rows="drop", **ROLES))
+    assert shown(run.matches.toArrow()) == shown(parsed.match(bad, bad_rows="drop", **ROLES))
 
 
 def test_explain_says_how_a_frame_is_distributed(frame: Any) -> None:

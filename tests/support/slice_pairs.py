@@ -34,7 +34,7 @@ from kleene.testing.random_workloads import needs_total_order
 from support import nfa_pairs, sase_pairs
 from support.pair_runs import Report, Suite, broken, main, rewritten
 from support.slice_runs import divided, random_cuts, sliced
-from support.stream_pairs import StreamExample, _is_huge, describe, questions_of, stream_example
+from support.stream_pairs import StreamExample, describe, is_huge, questions_of, stream_example
 from support.stream_questions import Question
 
 KINDS = ("sase", "saseplus", "any match", "aggregate")
@@ -52,7 +52,7 @@ def slice_example(seed: int, number: int = 0) -> StreamExample:
 
 def check_example(given: StreamExample, number: int, rng: Random, report: Report) -> list[str]:
     """How the rows of slices differ from the oracle's; where order matters, some with ties too."""
-    if any(map(_is_huge, given.examples)):
+    if any(map(is_huge, given.examples)):
         report.seen["huge"] += 1
         return []
     report.seen[given.kind] += 1
@@ -114,21 +114,13 @@ def _check_ties(given: StreamExample, rng: Random, seen: Counter[str]) -> list[s
     events = nfa_pairs.tied(given.examples[0], rng).events
     changed = replace(given, examples=(replace(given.examples[0], events=events),))
     asked = questions_of(changed, rng, ties=ties)
-    refused = any(_refuses(question) for question in asked.values() if obstacle(question.plan) is None)
+    refused = any(question.is_refused() for question in asked.values() if obstacle(question.plan) is None)
     seen.update(("ties", f"ties={ties} {'refused' if refused else 'answered'}"))
     try:
         found = _check(asked, rng, seen, arrival=ties == "arrival") + (["a tie is not refused"] if refused else [])
     except DataError as error:
         found = [] if refused and "tie at timestamp" in str(error) else [str(error)]
     return found and [f"ties={ties}", *found, describe(changed)]
-
-
-def _refuses(question: Question) -> bool:
-    try:
-        question.wanted(range(len(question.example.events)))
-    except DataError:
-        return True
-    return False
 
 
 # --- sabotage: a test of the tests ------------------------------------------------------------------------------------

@@ -112,6 +112,20 @@ QUERIES: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+def zone_events(count: int = 300, seed: int = 4) -> pa.Table:
+    """Events of five types, three ids and two zones, one every 20 seconds."""
+    begin, rng = dt.datetime(2024, 1, 1, tzinfo=dt.UTC), random.Random(seed)
+    return pa.table(
+        {
+            "ts": pa.array([begin + dt.timedelta(seconds=20 * row) for row in range(count)], pa.timestamp("us", "UTC")),
+            "type": [rng.choice("ABCDE") for _ in range(count)],
+            "id": pa.array([rng.randrange(3) for _ in range(count)], pa.int32()),
+            "zone": [rng.choice(["n", "s"]) for _ in range(count)],
+            "x": [rng.randrange(30) for _ in range(count)],
+        }
+    )
+
+
 def embedded(name: str, table: pa.Table) -> list[dict[str, Any]]:
     query, options = QUERIES[name]
     return in_order(kleene.query(query, functions=FUNCTIONS).match(table, **options).to_pylist())
@@ -125,6 +139,11 @@ def on_spark(name: str, frame: Any) -> list[dict[str, Any]]:
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows in the order of their ids, with values that compare: instants in UTC, NaN as text."""
     return sorted((_comparable(row) for row in rows), key=lambda row: row["match_id"])
+
+
+def shown(rows: pa.Table) -> list[str]:
+    """Rows, of matches or of aggregates, as sorted text."""
+    return sorted(map(repr, rows.to_pylist()))
 
 
 def _comparable(value: Any) -> Any:

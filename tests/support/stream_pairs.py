@@ -125,7 +125,7 @@ def _ways(kind: str, example: Example, rng: Random) -> Iterator[tuple[type[Quest
         yield Returned, {}
 
 
-def _is_huge(example: Example) -> bool:
+def is_huge(example: Example) -> bool:
     """Whether sums may leave 64 bits, which is an error of the whole stream."""
     return bool(example.query.aggregates) and any(abs(row["x"] or 0) >= HUGE // 5 for row in example.events)
 
@@ -334,7 +334,7 @@ class Stream:
 
 def check_example(given: StreamExample, number: int, rng: Random, report: Report) -> list[str]:
     """Checks an example as a stream; where order matters, some with ties too."""
-    if any(map(_is_huge, given.examples)):
+    if any(map(is_huge, given.examples)):
         report.seen["huge"] += 1
         return []
     report.seen[given.kind] += 1
@@ -353,21 +353,13 @@ def check_ties(given: StreamExample, rng: Random, seen: Counter[str]) -> list[st
     events = nfa_pairs.tied(given.examples[0], rng).events
     changed = replace(given, examples=tuple(replace(item, events=events) for item in given.examples))
     stream = Stream(changed, rng, seen, ties=ties)
-    refused = any(map(_refuses, stream.questions.values()))
+    refused = any(question.is_refused() for question in stream.questions.values())
     seen.update(("ties", f"ties={ties} {'refused' if refused else 'answered'}"))
     try:
         found = stream.run() if not refused else [*stream.run(), "a tie is not refused"]
     except DataError as error:
         found = [] if refused and "tie at timestamp" in str(error) else [str(error)]
     return found and [f"ties={ties}", *found, describe(changed)]
-
-
-def _refuses(question: Question) -> bool:
-    try:
-        question.wanted(range(len(question.example.events)))
-    except DataError:
-        return True
-    return False
 
 
 def describe(given: StreamExample) -> str:

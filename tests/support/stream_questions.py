@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import kleene
 from kleene.common.columns import time_values
+from kleene.common.errors import DataError
 from kleene.interfaces.api import options_of
 from kleene.pattern.policies import Output
 from kleene.plan.lazy import LazyPlan
@@ -116,6 +117,14 @@ class Question:
         ties = self._options.get("ties", "error")
         found = oracle.matches(self.bound, [self.example.events[row] for row in rows], ties=ties)
         return [oracle.Match(tuple((name, original(at)) for name, at in match.bindings)) for match in found]
+
+    def is_refused(self) -> bool:
+        """Whether the oracle refuses the events, because some tie."""
+        try:
+            self.wanted(range(len(self.example.events)))
+        except DataError:
+            return True
+        return False
 
 
 def _times(column: pa.ChunkedArray, unit: str | None) -> Array:

@@ -32,9 +32,6 @@ from kleene.plan.optimizer import Plan
 
 Array = np.ndarray[Any, Any]
 
-FED = 1 << 22
-"""Rows handed to a matcher at a time."""
-
 
 @dataclass(frozen=True, slots=True)
 class Lead:
@@ -98,7 +95,7 @@ def match_slice(plan: Plan, events: pa.Table, part: Slice, **options: Any) -> It
         ts = time_values(events.column(schema.time).combine_chunks(), schema.time_unit)
         own_from = int(np.searchsorted(ts, part.since, side="left"))
         _go_on(plan, matcher, events.slice(0, own_from).combine_chunks().to_batches(), part)
-    for batch in events.slice(own_from).to_batches(max_chunksize=FED):
+    for batch in events.slice(own_from).to_batches():
         yield from matcher.feed(batch)
     yield from matcher.advance(part.until)
 

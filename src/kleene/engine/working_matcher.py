@@ -6,7 +6,7 @@ A pass waits until as many new rows have come as are kept, so the work of going 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,7 +42,7 @@ class ScannedPlan(Protocol):
     @property
     def bound(self) -> BoundQuery: ...
     @property
-    def scanned(self) -> tuple[tuple[Event, tuple[Expression, ...]], ...]:
+    def scanned(self) -> Sequence[tuple[Event, tuple[Expression, ...]]]:
         """What is tested of each event: (component, predicates) per bit of a row's mask."""
 
     @property

@@ -24,6 +24,8 @@ from kleene.plan.shared_counters import SharedCounters, alone
 SLICE = 1 << 22
 """Rows handed to the engine at a time."""
 
+Batches = Iterator[pa.RecordBatch]
+
 
 @dataclass(frozen=True, slots=True)
 class Run:

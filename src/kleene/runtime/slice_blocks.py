@@ -16,10 +16,9 @@ import pyarrow.compute as pc
 from kleene.common.columns import time_values
 from kleene.common.schema import EventSchema
 from kleene.engine.slices import Slice
-from kleene.runtime.arrow import in_stream_order
+from kleene.runtime.arrow import Batches, in_stream_order
 
 Array = np.ndarray[Any, Any]
-Batches = Iterator[pa.RecordBatch]
 
 BLOCK_ROWS = 1 << 17
 """The rows of a block, about."""

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampType
 
 from kleene.common.errors import DataError, PlanningError, Problem
-from kleene.runtime.spark_batch import any_of, bad_row_conditions, of_types, quoted, relevant_rows
+from kleene.runtime.spark_push_down import any_of, bad_row_conditions, of_types, quoted, relevant_rows
 from kleene.runtime.stream_bucket import BAD, MATCHES
 from kleene.runtime.stream_plan import EVENTS, LABELLED, LABELS, MADE, PACKED, RULES, Distribution, Made, StreamPlan
 from kleene.runtime.stream_state import encode_events
@@ -124,12 +124,10 @@ def _relevant(plan: StreamPlan, frame: DataFrame) -> Any:
     """The rows that some query may read; None if all have to travel."""
     if plan.compile is not None:
         return None
-    found = [relevant_rows(item, frame) for item in _plans(plan)]
-    wanted = [item for item in found if item is not None]
-    if len(wanted) < len(found):
-        return None
-    watched = [of_types(plan.schema, frame, plan.watched)] if plan.watched else []
-    return any_of([*wanted, *watched])
+    wanted = relevant_rows(_plans(plan), frame)
+    if wanted is None or not plan.watched:
+        return wanted
+    return wanted | of_types(plan.schema, frame, plan.watched)
 
 
 def _reason(plan: StreamPlan, frame: DataFrame) -> Any:

@@ -15,8 +15,9 @@ from pyspark.sql.types import StringType
 
 from kleene.plan.optimizer import Plan
 from kleene.plan.slicing import obstacle
-from kleene.runtime.spark_batch import INTEGERS, Spread, any_of, quoted
-from kleene.runtime.spark_time_slices import Restored, sliced_matches, slicing_of
+from kleene.runtime.spark_batch import Answer, Restored, numbered
+from kleene.runtime.spark_push_down import INTEGERS, any_of, quoted
+from kleene.runtime.spark_time_slices import sliced_matches, slicing_of
 from kleene.runtime.spark_times import is_small, parallelism
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ MOST_HOT = 8
 
 
 def skewed_matches(
-    plan: Plan, events: DataFrame, restored: Restored, bad_rows: str, output: Any, matched: Callable[[DataFrame], Spread]
-) -> Spread | None:
+    plan: Plan, events: DataFrame, restored: Restored, bad_rows: str, output: Any, matched: Callable[[DataFrame], Answer]
+) -> Answer | None:
     """The lazy matches of a plan with keys, the hot ones in slices of time and the rest as `matched` does it; None if no key is
     hot.
     """
@@ -45,7 +46,7 @@ def skewed_matches(
     comparable = all(isinstance(kind, INTEGERS) or kind == StringType() for kind in kinds)
     if parallelism(events) == 1 or not comparable or obstacle(plan) is not None or is_small(events):
         return None
-    found: list[Spread] = []
+    found: list[Answer] = []
     hot = []
     for values in hot_keys(plan, events):
         condition = _has(plan, events, values)
@@ -55,13 +56,13 @@ def skewed_matches(
             hot.append(condition)
             shown = ", ".join(f"{name}={value!r}" for name, value in zip(plan.keys, values, strict=True))
             matches = sliced_matches(plan, of_key, slicing, restored, bad_rows, output)
-            found.append(Spread(matches, f"{shown} in {slicing}"))
+            found.append(Answer(matches, f"{shown} in {slicing}"))
     if not hot:
         return None
-    spread = matched(events.where(~any_of(hot)))
+    answer = matched(events.where(~any_of(hot)))
     for item in found:
-        spread = Spread(spread.matches.unionAll(item.matches), f"{spread.text}; {item.text}")
-    return spread
+        answer = Answer(answer.matches.unionAll(item.matches), f"{answer.distribution}; {item.distribution}")
+    return answer
 
 
 def _has(plan: Plan, events: DataFrame, values: tuple[Any, ...]) -> Column:
@@ -77,7 +78,7 @@ def _has(plan: Plan, events: DataFrame, values: tuple[Any, ...]) -> Column:
 
 def hot_keys(plan: Plan, events: DataFrame) -> list[tuple[Any, ...]]:
     """The values of keys that have more of the first rows than a task should, the largest first."""
-    keys = events.select(*(quoted(name) for name in plan.keys)).toDF(*(f"c{number}" for number in range(len(plan.keys))))
+    keys = numbered(events.select(*(quoted(name) for name in plan.keys)))
     counted = keys.limit(LOOKED_AT).groupBy(*keys.columns).count()
     seen = counted.toArrow().sort_by([("count", "descending")]).to_pylist()
     enough = max(FEWEST_SEEN, HOT * sum(row["count"] for row in seen) / parallelism(events))

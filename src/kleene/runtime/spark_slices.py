@@ -32,11 +32,11 @@ from kleene.engine.slices import (
 )
 from kleene.plan.aggregate import CounterPlan
 from kleene.runtime import spark_times
-from kleene.runtime.arrow import batches_of, match_batches
+from kleene.runtime.arrow import Batches, batches_of, match_batches
 from kleene.runtime.slice_blocks import packed, received
-from kleene.runtime.spark_batch import Spread, worker_interpreter
-from kleene.runtime.spark_times import MOST_SLICES, Times, parallelism, sampled_times
-from kleene.runtime.spark_totals import Batches, Restored, totalled_rows
+from kleene.runtime.spark_batch import Answer, Restored, numbered, worker_interpreter
+from kleene.runtime.spark_times import MOST_SLICES, Times, parallelism, sampled_times, time_column
+from kleene.runtime.spark_totals import totalled_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,32 +45,32 @@ TOTAL_TASKS = 4
 """With fewer tasks (measured: two) sending the changes of totals costs more than counting in parallel saves."""
 
 
-def counted_rows(plan: CounterPlan, events: DataFrame, restored: Restored, bad_rows: str, output: Any) -> Spread | None:
+def counted_rows(plan: CounterPlan, events: DataFrame, restored: Restored, bad_rows: str, output: Any) -> Answer | None:
     """The lazy rows of a plan over relevant events; None if keys divide them, or one task should count them all."""
     tasks = parallelism(events)
     if plan.keys or tasks == 1:
         return None
-    events = events.toDF(*(f"c{number}" for number in range(len(plan.columns))))
+    events = numbered(events)
     if hasattr(events, "repartitionById") and (plan.bound.window is not None or has_summaries(plan)):
-        times = sampled_times(events, _time(plan), plan.bound.schema.time_unit)
+        times = sampled_times(events, time_column(plan), plan.bound.schema.time_unit)
         slices = _slices(plan, times, tasks)
         if slices is not None and slices[-1].closed:
             slices = _slices(plan, replace(times, last=_last(plan, events)), tasks)
         if slices is not None:
             with worker_interpreter(events):
                 rows = _sliced(plan, events, slices, restored, bad_rows, output)
-            return Spread(rows, f"{len(slices)} slices of time, about {times.events:,} events")
+            return Answer(rows, f"{len(slices)} slices of time, about {times.events:,} events")
         if times.events < 2 * spark_times.FEWEST_ROWS:
             return None
     if not plan.partition or plan.compares_texts or tasks < TOTAL_TASKS:
         return None
     rows = totalled_rows(plan, events, restored, bad_rows, output)
-    return Spread(rows, f"by {', '.join(plan.partition)}, and the totals of all in one task")
+    return Answer(rows, f"by {', '.join(plan.partition)}, and the totals of all in one task")
 
 
 def _last(plan: CounterPlan, events: DataFrame) -> int:
     """The last instant of all events."""
-    found = events.selectExpr(f"max({_time(plan)}) AS high").toArrow()
+    found = events.selectExpr(f"max({time_column(plan)}) AS high").toArrow()
     return int(time_values(found.column("high").combine_chunks(), plan.bound.schema.time_unit)[0])
 
 
@@ -89,15 +89,11 @@ def _slices(plan: CounterPlan, times: Times, tasks: int) -> tuple[Slice, ...] | 
     return None
 
 
-def _time(plan: CounterPlan) -> str:
-    return f"c{plan.columns.index(plan.bound.schema.time)}"
-
-
 def _sliced(
     plan: CounterPlan, events: DataFrame, slices: tuple[Slice, ...], restored: Restored, bad_rows: str, output: Any
 ) -> DataFrame:
     """The rows of all slices."""
-    packing = partial(packed, slices=slices, time=_time(plan), unit=plan.bound.schema.time_unit)
+    packing = partial(packed, slices=slices, time=time_column(plan), unit=plan.bound.schema.time_unit)
     placed = events.mapInArrow(packing, "slice int, events binary").repartitionById(len(slices), "slice")
     if summarized(slices):
         summaries = placed.mapInArrow(_summary_of_slice(plan, slices, restored), "slice int, summary binary")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,8 @@ from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Expression
 from kleene.plan.statistics import Statistics
 from kleene.runtime.arrow import in_stream_order
-from kleene.runtime.spark_batch import quoted, relevant_rows, worker_interpreter
+from kleene.runtime.spark_batch import worker_interpreter
+from kleene.runtime.spark_push_down import quoted, relevant_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -106,7 +107,7 @@ class _Task:
     def events(self, frame: DataFrame, partition: Sequence[str]) -> DataFrame:
         """The rows that matter, with columns named by their place and, last, a hash of their key."""
         events = frame.select(*(quoted(name) for name in self.columns))
-        condition = relevant_rows(cast(Any, self), events)
+        condition = relevant_rows([self], events)
         if condition is not None:
             events = events.where(condition)
         named = [f"{quoted(name)} AS c{place}" for place, name in enumerate(self.columns)]

@@ -21,23 +21,24 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kleene.common.columns import select, time_values
 from kleene.engine.build import build_matcher
 from kleene.engine.candidates import chosen, order_of
+from kleene.engine.counters import LONG_AGO
 from kleene.engine.slices import Slice
-from kleene.engine.time_slices import Lead, lead_of, match_slice, needs_choice, slice_matcher, time_slices
+from kleene.engine.time_slices import lead_of, match_slice, needs_choice, slice_matcher, time_slices
 from kleene.plan.lazy import LazyPlan
 from kleene.plan.nfa import NfaPlan
 from kleene.plan.optimizer import Plan
 from kleene.plan.slicing import obstacle
 from kleene.runtime import spark_times
-from kleene.runtime.slice_blocks import Batches, packed, received
-from kleene.runtime.spark_batch import ARRIVAL, arrow_schema, quoted, waits_for_arrival, worker_interpreter
-from kleene.runtime.spark_times import MOST_SLICES, Times, is_small, parallelism, sampled_times
+from kleene.runtime.arrow import Batches
+from kleene.runtime.slice_blocks import packed, received
+from kleene.runtime.spark_batch import ARRIVAL, Restored, arrow_schema, numbered, waits_for_arrival, worker_interpreter
+from kleene.runtime.spark_push_down import quoted
+from kleene.runtime.spark_times import MOST_SLICES, Times, is_small, parallelism, sampled_times, time_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Array = np.ndarray[Any, Any]
-Restored = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""A batch with the events' own column names and types."""
 
 TURNS = (1, 2, 3)
 """So many slices for each core are considered: more are better balanced, and have more lead in all."""
@@ -81,24 +82,23 @@ def slicing_of(plan: Plan, events: DataFrame, restored: Restored) -> Slicing | N
     tasks = parallelism(events)
     if tasks == 1 or not hasattr(events, "repartitionById") or obstacle(plan) is not None or is_small(events):
         return None
-    events = _numbered(plan, events)
-    times = sampled_times(events, _time(plan), plan.bound.schema.time_unit)
+    events = numbered(events)
+    times = sampled_times(events, time_column(plan), plan.bound.schema.time_unit)
     if times.events < 2 * spark_times.FEWEST_ROWS:
         return None
-    lead = lead_of(plan)
-    leads = _CountedLead(plan, events, restored, times, lead) if lead.events is not None else _TimedLead(lead)
+    low = _lead_from(plan, events, restored, times)
     counts = {min(turns * tasks, times.events // spark_times.FEWEST_ROWS) for turns in TURNS}
     counts.add(-(-times.events // spark_times.MOST_ROWS))
-    ways = [_slicing(times, leads, min(count, MOST_SLICES)) for count in sorted(counts) if count > 1]
+    ways = [_slicing(times, low, min(count, MOST_SLICES)) for count in sorted(counts) if count > 1]
     fitting = [way for way in ways if max(way.sizes) <= 2 * spark_times.MOST_ROWS] or ways
     best = min(fitting, key=lambda way: _cost(way, tasks), default=None)
     whole = times.events + SLICE_COST
     return best if best is not None and len(best.slices) > 1 and _cost(best, tasks) < whole else None
 
 
-def _slicing(times: Times, leads: _TimedLead | _CountedLead, count: int) -> Slicing:
+def _slicing(times: Times, low: Callable[[int], int], count: int) -> Slicing:
     cuts = times.cuts(count)
-    lows = [leads.low(cut) for cut in cuts]
+    lows = [low(cut) for cut in cuts]
     slices = time_slices(cuts, lows)
     share = times.events / MOST_SLICES
     ends = np.array([*cuts, times.last + 1])
@@ -114,38 +114,28 @@ def _cost(way: Slicing, tasks: int) -> float:
     return longest * -(-len(way.slices) // tasks)
 
 
-class _TimedLead:
-    """The lead of slices where windows are of time."""
+def _lead_from(plan: Plan, events: DataFrame, restored: Restored, times: Times) -> Callable[[int], int]:
+    """Gives the first instant whose events matter to a slice that begins at one of the instants that divide the sample.
 
-    def __init__(self, lead: Lead) -> None:
-        assert lead.instants is not None
-        self._instants = lead.instants
+    Where windows are of events, these are counted between all of these instants, by a job of its own.
+    """
+    lead = lead_of(plan)
+    if lead.instants is not None:
+        instants = lead.instants
+        return lambda cut: cut - instants + 1
+    bounds = np.unique(times.quantiles)
+    with worker_interpreter(events):
+        counted = events.mapInArrow(partial(_counted, plan=plan, bounds=bounds, restored=restored), "bin int, n long")
+        found = counted.groupBy("bin").sum("n").toArrow()
+    counts = np.zeros(bounds.size + 1, np.int64)
+    counts[found.column(0).to_numpy()] = found.column(1).to_numpy()
+    before = np.cumsum(counts)[:-1]
 
-    def low(self, cut: int) -> int:
-        """The first instant whose events matter to a slice that begins at `cut`."""
-        return cut - self._instants + 1
+    def low(cut: int) -> int:
+        enough = np.flatnonzero(before[np.searchsorted(bounds, cut)] - before >= lead.events)
+        return int(bounds[enough[-1]]) if enough.size else LONG_AGO
 
-
-class _CountedLead:
-    """The lead of slices where windows are of events: these are counted between the instants at which time may be cut."""
-
-    def __init__(self, plan: Plan, events: DataFrame, restored: Restored, times: Times, lead: Lead) -> None:
-        assert lead.events is not None
-        self._wanted = lead.events
-        self._bounds = np.unique(times.quantiles)
-        with worker_interpreter(events):
-            counted = events.mapInArrow(partial(_counted, plan=plan, bounds=self._bounds, restored=restored), "bin int, n long")
-            found = counted.groupBy("bin").sum("n").toArrow()
-        counts = np.zeros(self._bounds.size + 1, np.int64)
-        counts[found.column(0).to_numpy()] = found.column(1).to_numpy()
-        self._before = np.cumsum(counts)
-        """By bound, the events before it."""
-
-    def low(self, cut: int) -> int:
-        """The first instant whose events matter to a slice that begins at `cut`, where time may be cut."""
-        before = self._before[np.searchsorted(self._bounds, cut)]
-        enough = np.flatnonzero(before - self._before[: self._bounds.size] >= self._wanted)
-        return int(self._bounds[enough[-1]]) if enough.size else -(1 << 62)
+    return low
 
 
 def _counted(batches: Batches, plan: Plan, bounds: Array, restored: Restored) -> Batches:
@@ -167,12 +157,12 @@ def sliced_matches(
     """The lazy matches of a plan over relevant events, slice by slice."""
     own = restored(pa.RecordBatch.from_pylist([], arrow_schema(events))).schema
     schema, columns = plan.bound.schema, plan.columns
-    events = _numbered(plan, events)
+    events = numbered(events)
     if waits_for_arrival(plan):
         schema, columns = replace(schema, order_by=(*schema.order_by, ARRIVAL)), (*columns, ARRIVAL)
         events = events.withColumn(ARRIVAL, monotonically_increasing_id())
     slices = slicing.slices
-    packing = partial(packed, slices=slices, time=_time(plan), unit=schema.time_unit)
+    packing = partial(packed, slices=slices, time=time_column(plan), unit=schema.time_unit)
 
     def matched(batches: Batches) -> Batches:
         task = received(batches, columns, schema)
@@ -188,11 +178,3 @@ def sliced_matches(
         candidates = placed.mapInArrow(matched, from_arrow_schema(slice_matcher(plan, own).output_schema))
         candidates = candidates.repartition(1).sortWithinPartitions(*map(quoted, order_of(plan.partition)))
         return candidates.mapInArrow(partial(chosen, schema=plan.bound.schema, partition=plan.partition), output)
-
-
-def _numbered(plan: Plan, events: DataFrame) -> DataFrame:
-    return events.toDF(*(f"c{number}" for number in range(len(plan.columns))))
-
-
-def _time(plan: Plan) -> str:
-    return f"c{plan.columns.index(plan.bound.schema.time)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kleene.common.columns import time_values
+from kleene.plan.optimizer import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,6 +55,11 @@ def parallelism(frame: DataFrame) -> int:
     if "connect" in type(session).__module__:
         return min(int(session.conf.get("spark.sql.shuffle.partitions")), CONNECT_TASKS)
     return int(session.sparkContext.defaultParallelism)
+
+
+def time_column(plan: Plan) -> str:
+    """The time column of numbered events."""
+    return f"c{plan.columns.index(plan.bound.schema.time)}"
 
 
 def sampled_times(events: DataFrame, time: str, unit: str | None) -> Times:

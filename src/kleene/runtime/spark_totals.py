@@ -7,7 +7,7 @@ The shuffle is by the attributes that divide the events. Each task writes how th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +16,11 @@ import pyarrow as pa
 from kleene.engine.kernels.counting import FLOAT_TOTAL
 from kleene.engine.partial_totals import ChangeMatcher, TotalMatcher, change_names, slots_of
 from kleene.plan.aggregate import CounterPlan
-from kleene.runtime.arrow import match_batches
-from kleene.runtime.spark_batch import arrow_schema, worker_interpreter
+from kleene.runtime.arrow import Batches, match_batches
+from kleene.runtime.spark_batch import Restored, arrow_schema, worker_interpreter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-Batches = Iterator[pa.RecordBatch]
-Restored = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""A batch with the events' own column names and types."""
 
 
 def totalled_rows(plan: CounterPlan, events: DataFrame, restored: Restored, bad_rows: str, output: Any) -> DataFrame:

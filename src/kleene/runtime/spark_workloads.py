@@ -14,7 +14,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,7 @@ from kleene.engine.build import build_matcher
 from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import WORTH, Planner, expected_seconds
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.aggregate import CounterPlan, anonymous
-from kleene.plan.keys import key_attributes
+from kleene.plan.aggregate import CounterPlan
 from kleene.plan.multi.cost import SharedStatistics
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
@@ -38,29 +36,24 @@ from kleene.plan.optimizer import Plan
 from kleene.plan.passes import Pass, Passes, Spread, choose_passes, contested
 from kleene.plan.shared_counters import SharedCounters
 from kleene.plan.slicing import obstacle
-from kleene.runtime.arrow import dropped_at_limits
+from kleene.runtime.arrow import Batches, dropped_at_limits
 from kleene.runtime.spark_batch import (
     SparkRun,
-    any_of,
     arrow_schema,
     bad_events,
-    bad_row_conditions,
     distributed,
     named_batches,
-    of_types,
-    push_down,
-    quoted,
     run_spark,
     waits_for_arrival,
     worker_interpreter,
 )
-from kleene.runtime.spark_functions import pickled
+from kleene.runtime.spark_push_down import quoted, relevant_events
 from kleene.runtime.spark_times import is_small, parallelism
 from kleene.runtime.stream_units import QuerySet, StreamQuery, Unit
 from kleene.runtime.workloads import SAMPLED, table_statistics
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 LABELLED = StructType(
     [StructField("query", StringType()), StructField("matches", BinaryType()), StructField("failure", StringType())]
@@ -152,8 +145,8 @@ def run_pass(
     if len(queries) == 1:
         return {item.name: run_spark(item.plan, frame, bad_rows=bad_rows) for item in queries}
     parts = _parts(queries, frame, options)
-    events = relevant_to_any([plan for part in parts for plan in part.plans], frame)
-    layout: Any = Layout(queries[0].plan.bound, found.keys, tuple(events.columns))
+    events = relevant_events([plan for part in parts for plan in part.plans], frame)
+    layout = Layout(queries[0].plan.bound, found.keys, tuple(events.columns))
     spread = distributed(layout, events, arrival=any(waits_for_arrival(item.plan) for item in queries))
     schema = arrow_schema(frame)
     with worker_interpreter(spread):
@@ -171,7 +164,7 @@ def _parts(queries: Sequence[StreamQuery], frame: DataFrame, options: MultiOptio
     groups = [unit.plan for unit in units if isinstance(unit.plan, PatternGroup)]
     if not groups:
         return tuple(map(Part, units))
-    sample = relevant_to_any([plan for group in groups for plan in group.plans.values()], frame).limit(SAMPLED).toArrow()
+    sample = relevant_events([plan for group in groups for plan in group.plans.values()], frame).limit(SAMPLED).toArrow()
     return tuple(
         Part(unit, sampled_plan(unit.plan, table_statistics(unit.plan, sample), unit.multi))
         if isinstance(unit.plan, PatternGroup)
@@ -191,71 +184,11 @@ def sampled_plan(group: PatternGroup, statistics: SharedStatistics, options: Mul
 
 def sampled_statistics(group: PatternGroup, frame: DataFrame) -> SharedStatistics:
     """The statistics of some relevant events of a DataFrame."""
-    sample = relevant_to_any(tuple(group.plans.values()), frame).limit(SAMPLED).toArrow()
+    sample = relevant_events(tuple(group.plans.values()), frame).limit(SAMPLED).toArrow()
     return table_statistics(group, sample)
 
 
-# --- the rows of a pass -----------------------------------------------------------------------------------------------
-
-
-def relevant_to_any(plans: Sequence[Plan], frame: DataFrame) -> DataFrame:
-    """The rows of a DataFrame that matter to any of some plans, with the columns that any of them reads."""
-    for plan in plans:
-        for function in plan.bound.query.functions:
-            pickled(function)  # raises here what Spark would report as an error of its own
-    read = {name for plan in plans for name in plan.columns}
-    events = frame.select(*(quoted(name) for name in frame.columns if name in read))
-    condition = _relevant_rows(plans, events)
-    return events if condition is None else events.where(condition)
-
-
-def _relevant_rows(plans: Sequence[Plan], frame: DataFrame) -> Column | None:
-    """The rows that a component of any plan can bind, and the bad rows of each; None when every row must travel."""
-    if any(plan.all_rows for plan in plans):
-        return None
-    schema = plans[0].bound.schema
-    tests = {
-        (frozenset(event.types), frozenset(map(anonymous, predicates))): (plan, event.types, predicates)
-        for plan in plans
-        for event, predicates in plan.scanned
-    }
-    whole: set[str] = set()  # types of which every row travels
-    pushed: list[tuple[tuple[str, ...], Column]] = []
-    for plan, types, predicates in tests.values():
-        conditions = [condition for item in predicates if (condition := push_down(item, plan, frame)) is not None]
-        if conditions:
-            pushed.append((types, reduce(lambda left, right: left & right, conditions)))
-        elif schema.type is None:
-            return None
-        else:
-            whole.update(types)
-    if schema.type is None:
-        return any_of([*(condition for _, condition in pushed), *_missing(plans, frame, set())])
-    undeclared, _ = bad_row_conditions(plans[0], frame)[0]
-    parts = [of_types(schema, frame, tuple(sorted(whole)))] if whole else []
-    parts += [of_types(schema, frame, types) & condition for types, condition in pushed if not whole.issuperset(types)]
-    return any_of([*parts, undeclared, *_missing(plans, frame, whole)])
-
-
-def _missing(plans: Sequence[Plan], frame: DataFrame, whole: set[str]) -> Iterator[Column]:
-    """The rows without a time or a key that they should have, except for types of which every row travels."""
-    schema = plans[0].bound.schema
-    having: dict[str, set[str]] = {}
-    for plan in plans:
-        types = {name for event in plan.bound.components for name in event.types}
-        for column in (schema.time, *key_attributes(plan.bound)):
-            having.setdefault(column, set()).update(name for name in types if not plan.bound.lacks(name, column))
-    for column, types in having.items():
-        missing = frame[quoted(column)].isNull()
-        if schema.type is None:
-            yield missing
-        elif types - whole:
-            yield of_types(schema, frame, tuple(sorted(types - whole))) & missing
-
-
 # --- in the tasks -----------------------------------------------------------------------------------------------------
-
-Batches = Iterator[pa.RecordBatch]
 
 
 def _match_partition(

@@ -17,7 +17,6 @@ import io
 import json
 import os
 import platform
-import re
 import sys
 import sysconfig
 import tarfile
@@ -26,6 +25,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from kleene.common.errors import DataError, Problem
 from kleene.interfaces.commands.arguments import UsageError
@@ -191,44 +193,37 @@ def _shared_library() -> Path | None:
 
 
 def distributions(wanted: Iterable[str]) -> dict[str, importlib.metadata.Distribution]:
-    """The distributions of requirements (`name`, `name[extra]`) and of all they require, by normalized name.
-
-    What is required under a condition (of an operating system, of a version of Python) is there if it is installed.
-    """
+    """The distributions of requirements (`name`, `name[extra]`) and of all they require here, by normalized name."""
     found: dict[str, importlib.metadata.Distribution] = {}
-    seen = set[str]()
-    waiting = [(text, True) for text in wanted]
+    waiting = [_requirement(text) for text in wanted]
+    seen = set(map(str, waiting))
     while waiting:
-        text, must = waiting.pop(0)
-        name, extras, _ = _requirement(text)
+        needed = waiting.pop(0)
+        name = canonicalize_name(needed.name)
         try:
             item = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError as error:
-            if must:
-                raise DataError(Problem(f"no package '{name}' is installed here", hint=f"pip install {name}")) from error
-            continue
+            raise DataError(Problem(f"no package '{name}' is installed here", hint=f"pip install {name}")) from error
         found.setdefault(name, item)
-        for needed in item.requires or ():
-            own, _, conditions = _requirement(needed)
-            if needed not in seen and own not in LEFT_OUT and (not conditions or conditions & extras):
-                seen.add(needed)
-                waiting.append((needed, False))
+        for text in item.requires or ():
+            own = Requirement(text)
+            if text not in seen and canonicalize_name(own.name) not in LEFT_OUT and _applies(own, needed.extras):
+                seen.add(text)
+                waiting.append(own)
     return found
 
 
-def _requirement(text: str) -> tuple[str, frozenset[str], frozenset[str]]:
-    """The normalized name of a requirement, the extras it asks for, and those it is a part of.
+def _requirement(text: str) -> Requirement:
+    try:
+        return Requirement(text)
+    except InvalidRequirement as error:
+        raise DataError(Problem(f"'{text}' is not the name of a package", hint="for example --with shapely")) from error
 
-    >>> name, extras, parts = _requirement('Foo.bar[x, y]>=1; python_version > "3" and extra == "z"')
-    >>> name, sorted(extras), sorted(parts)
-    ('foo-bar', ['x', 'y'], ['z'])
-    """
-    found = re.match(r"\s*([\w.-]+)\s*(?:\[([^\]]*)\])?", text)
-    if found is None:
-        raise DataError(Problem(f"'{text}' is not the name of a package", hint="for example --with shapely"))
-    name = re.sub(r"[-_.]+", "-", found[1]).lower()
-    extras = frozenset(item.strip() for item in (found[2] or "").split(",") if item.strip())
-    return name, extras, frozenset(re.findall(r"extra\s*==\s*[\"']([^\"']+)", text.partition(";")[2]))
+
+def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
+    """Whether it is required on this machine, with some extras of the package that requires it."""
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
 
 
 def _files(item: importlib.metadata.Distribution, folder: PurePosixPath) -> Iterator[Part]:
