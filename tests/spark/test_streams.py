@@ -17,6 +17,7 @@ import kleene
 from kleene.runtime.spark_stream_run import PROVIDER, ROCKSDB
 from kleene.runtime.stream_plan import groups_for
 from support.spark import frame_of
+from support.spark_queries import zone_events
 
 pytestmark = pytest.mark.spark
 
@@ -43,16 +44,7 @@ QUERIES = {
 
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
-    rows, random = 300, Random(4)
-    return pa.table(
-        {
-            "ts": pa.array([START + dt.timedelta(seconds=20 * row) for row in range(rows)], pa.timestamp("us", "UTC")),
-            "type": [random.choice("ABCDE") for _ in range(rows)],
-            "id": pa.array([random.randrange(3) for _ in range(rows)], pa.int32()),
-            "zone": [random.choice(["n", "s"]) for _ in range(rows)],
-            "x": [random.randrange(30) for _ in range(rows)],
-        }
-    )
+    return zone_events()
 
 
 class Folder:
@@ -303,3 +295,18 @@ def test_late_rows_can_be_asked_for_later(spark: Any, folder: Folder, table: pa.
     relevant = [kind for kind in table.slice(140, 9).column("type").to_pylist() if kind in "AB"]
     assert len(folder.rows("late")) == len(relevant)
     assert all("zone=" in row for row in folder.rows("late"))
+
+
+def test_several_queries_of_one_frame_can_start_at_once(spark: Any, folder: Folder, table: pa.Table, rocksdb: None) -> None:
+    """A started query puts nothing new into what another one may be writing into its tasks."""
+    folder.deliver(table.slice(0, 100))
+    frame = kleene.query(QUERIES["rise"]).match(folder.frame(), **ROLES, watermark="0 seconds")
+    plan = frame._jdf.queryExecution().logical()
+    while plan.nodeName() != "TransformWithStateInPySpark":
+        plan = plan.children().head()
+    environment = plan.functionExpr().func().envVars()
+    names = set(environment)
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(folder.path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert environment["SPARK_PYTHON_RUNTIME"], "what the query shares is somewhere else"
+    assert set(environment) == names

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -180,7 +181,26 @@ def _row(kind: str, **values: Any) -> Row:
 
 def operated(plan: StreamPlan, packets: DataFrame) -> DataFrame:
     """The labelled rows of all buckets."""
-    return packets.groupBy("group").transformWithState(BucketProcessor(plan), LABELLED, "append", "eventTime")
+    labelled = packets.groupBy("group").transformWithState(BucketProcessor(plan), LABELLED, "append", "eventTime")
+    _settle_environment(labelled)
+    return labelled
+
+
+def _settle_environment(labelled: DataFrame) -> None:
+    """Lets several queries of one DataFrame start at once.
+
+    Each adds these names to the environment of the operator's function, which they share, while another may be writing it into
+    its tasks, which then can't be read (`java.io.OptionalDataException`). Names that are there only get their values.
+    """
+    plan: Any = getattr(labelled, "_jdf", None)  # a remote session makes a function for each query
+    if plan is None:
+        return
+    from py4j.protocol import Py4JError  # not there where all sessions are remote
+
+    with suppress(Py4JError):  # a Spark whose plans are of another make
+        environment = plan.queryExecution().logical().functionExpr().func().envVars()
+        for name in ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME"):
+            environment.putIfAbsent(name, "")
 
 
 def observed(labelled: DataFrame, queries: Sequence[str]) -> DataFrame:
