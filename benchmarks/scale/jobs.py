@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def contender(name: str, pool: ProcessPoolExecutor, job: Job) -> Contender:
 
 
 def run_job(job: Job) -> tuple[dict[str, float], dict[str, int], int]:
-    """Runs a job to the noop sink: seconds, what memory it took and how it was spread, and the matches, counted on the way."""
+    """Runs a job to the noop sink: seconds, what it took (megabytes of memory, kilobytes shuffled, slices), and the matches."""
     from pyspark.sql import SparkSession
 
     from kleene.runtime import spark_times
@@ -69,14 +69,26 @@ def run_job(job: Job) -> tuple[dict[str, float], dict[str, int], int]:
     assert session is not None
     spark_times.FEWEST_ROWS = FEWEST_ROWS if job.sliced else NEVER
     events = _made(session, int(job.events)) if job.events.isdigit() else session.read.parquet(job.events)
-    clock = on_spark.cpu_clock(session)
+    clock, shuffled = on_spark.cpu_clock(session), _shuffle_clock(session)
     with _peak(jvm_of(session)) as peak:
-        wall, cpu = time.perf_counter(), clock()
+        wall, cpu, written = time.perf_counter(), clock(), shuffled()
         run = kleene.query(job.query).run(events, **ROLES)
         observed = _counted(run.matches)
         seconds = {"wall": time.perf_counter() - wall, "cpu": clock() - cpu}
+    peak["shuffled"] = (shuffled() - written) // 1_000
     slices = run.distribution.partition(" slices")[0].rpartition(" ")[2]
     return seconds, {**peak, "slices": int(slices) if slices.isdigit() else 1}, observed
+
+
+def _shuffle_clock(session: Any) -> Callable[[], int]:
+    """Bytes that tasks have written for others to read."""
+    spark = session.sparkContext._jsc.sc()  # noqa: SLF001 -- pyspark has no public way
+
+    def written() -> int:
+        spark.listenerBus().waitUntilEmpty()
+        return int(spark.statusStore().executorSummary("driver").totalShuffleWrite())
+
+    return written
 
 
 def _counted(matches: Any) -> int:

@@ -17,17 +17,25 @@ from benchmarks.suite import Suite
 
 SEED = 2006
 TYPES = "ABCDEFGHIJKLMNOPQRST"
-ONE, TWO, WHOLE = "1 core", "2 cores", "2 cores, not sliced"
+ONE, TWO, HALF, WHOLE = "1 core", "2 cores", "1 core, half of the events", "2 cores, not sliced"
 WINDOW = 200
-SHARES = (0.0001, 0.01, 0.1, 0.5)
-"""Windows, as shares of a slice of one in two."""
+SHARES = (0.00002, 0.01, 0.05, 0.1, 0.25)
+"""Windows, as shares of all events."""
 
 UNKEYED = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN {window} RETURN a.ts AS t1, b.ts AS t2, c.ts AS t3"
 KEYED = "PATTERN SEQ(A a, B b, C c) WHERE [key] AND a.x < b.x AND b.x < c.x WITHIN {window} RETURN a.ts AS t1, c.ts AS t3"
+NEXT = (
+    "PATTERN SEQ(A a, B b, C c) WHERE skip_till_next_match(a, b, c) { a.x < b.x AND b.x < c.x } WITHIN {window} "
+    "RETURN a.ts AS t1, b.ts AS t2, c.ts AS t3"
+)
 RARE = (
     "PATTERN SEQ(A a, B b, C c) WHERE a.x < 20 AND b.x < 20 AND c.x < 20 AND a.x < b.x AND b.x < c.x WITHIN {window} "
     "RETURN a.ts AS t1, b.ts AS t2, c.ts AS t3"
 )
+
+EVEN, NONE, HOT = "a key", "no key", "one key has 90 % of the events"
+CASES = ((EVEN, KEYED, 100 * WINDOW, 0.0), (NONE, UNKEYED, WINDOW, 0.0), (HOT, KEYED, WINDOW, 0.9))
+"""Queries, their windows, and the share of the events that one key has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,32 +74,30 @@ def parquet_events(folder: Path, count: int, share: float) -> str:
 
 
 def cores(scale: Scale, folder: Path) -> Experiment:
-    """An unkeyed query, and a keyed one where most events have one key."""
+    """Queries whose events are divided by a key, hardly, and not at all."""
     points = []
-    for case, query, share in (("no key", UNKEYED, 0.0), ("one key has 90 % of the events", KEYED, 0.9)):
-        text, path = query.format(window=WINDOW), parquet_events(folder, scale.events, share)
+    for case, query, window, share in CASES:
+        text, path = query.replace("{window}", str(window)), parquet_events(folder, scale.events, share)
+        half = parquet_events(folder, scale.events // 2, share)
         with session_of(1) as one, session_of(2) as two:
             found = measure(
-                [
-                    contender(ONE, one, Job(text, path)),
-                    contender(TWO, two, Job(text, path)),
-                ],
+                [contender(ONE, one, Job(text, path)), contender(TWO, two, Job(text, path))],
                 events=scale.events,
-                parameters={"case": case, "window": WINDOW},
+                parameters={"case": case, "window": window},
                 baseline=ONE,
                 repeats=scale.repeats,
             )
-            whole = measure(
-                [contender(WHOLE, two, Job(text, path, sliced=False))],
-                events=scale.events,
-                parameters={},
-                baseline=WHOLE,
-                repeats=scale.repeats,
-            )
-        points.append(Point(found.parameters, ONE, (*found.measurements, *whole.measurements)))
+            others = [
+                measure([other], events=events, parameters={}, baseline=other.name, repeats=scale.repeats)
+                for other, events in (
+                    (contender(HALF, one, Job(text, half)), scale.events // 2),
+                    (contender(WHOLE, two, Job(text, path, sliced=False)), scale.events),
+                )
+            ]
+        points.append(Point(found.parameters, ONE, (*found.measurements, *(other.measurements[0] for other in others))))
     return Experiment(
         "cores",
-        "Two cores beside one, where no key divides the events and where one key has most of them",
+        "Two cores beside one, where a key divides the events, where none does, and where one key has most of them",
         axis="case",
         headline="1.7 times as fast without a key, 1.6 times with one key that has 90 % of the events",
         clock="wall",
@@ -104,13 +110,13 @@ def lead(scale: Scale, folder: Path) -> Experiment:
     path, points = parquet_events(folder, scale.events, 0.0), []
     with session_of(2) as two:
         for share in SHARES:
-            window = int(share * scale.events / 2)
-            text = RARE.format(window=window) if window > WINDOW else UNKEYED.format(window=window)
+            window = int(share * scale.events)
+            text = NEXT.replace("{window}", str(window))
             points.append(
                 measure(
                     [contender(TWO, two, Job(text, path)), contender(WHOLE, two, Job(text, path, sliced=False))],
                     events=scale.events,
-                    parameters={"window / slice": share, "window": window},
+                    parameters={"share": share, "window": window},
                     baseline=WHOLE,
                     repeats=scale.repeats,
                 )
@@ -118,7 +124,7 @@ def lead(scale: Scale, folder: Path) -> Experiment:
     return Experiment(
         "lead",
         "Slices beside one task, as the window grows",
-        axis="window / slice",
+        axis="share",
         headline="what slices save, less what their leads cost",
         clock="wall",
         points=tuple(points),
@@ -128,9 +134,9 @@ def lead(scale: Scale, folder: Path) -> Experiment:
 def many(scale: Scale, folder: Path) -> Experiment:  # noqa: ARG001 - events are made on the fly
     """Very many events, made on the fly."""
     points = []
-    for case, query, window in (("a key", KEYED, 100_000), ("no key", RARE, 2_000)):
+    for case, query, window in ((EVEN, KEYED, 100_000), (NONE, RARE, 2_000)):
         with session_of(2) as two:
-            seconds, work, matches = two.submit(run_job, Job(query.format(window=window), str(scale.many))).result()
+            seconds, work, matches = two.submit(run_job, Job(query.replace("{window}", str(window)), str(scale.many))).result()
         found = Measurement(TWO, scale.many, matches, (seconds["wall"],), (seconds["cpu"],), work)
         points.append(Point({"case": case, "window": window}, TWO, (found,)))
     return Experiment(
