@@ -24,7 +24,7 @@ EXAMPLES = 300
 """Per seed; 20 seeds make 6,000."""
 
 SHARES = {
-    **dict.fromkeys(KINDS, 0.2),
+    **dict.fromkeys(KINDS, 0.15),
     "matches": 0.5,
     "RETURN rows": 0.05,
     "compressed matches": 0.02,
@@ -43,6 +43,7 @@ SHARES = {
     "strict_contiguity": 0.03,
     "ties": 0.03,
     "rows": 4.0,
+    "rows of queries that share slices": 1.0,
 }
 """The least share of examples, or number in an example, that have a feature."""
 

@@ -111,6 +111,62 @@ def test_a_hot_key_is_sliced_alone(name: str, frame: Any, table: pa.Table) -> No
     assert "slices of time" in found
 
 
+TOGETHER = {
+    "rising": "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 30",
+    "falling": "PATTERN SEQ(A a, B b, C c) WHERE a.x > b.x WITHIN 20",
+    "many": "PATTERN SEQ(A a, B+ b[], C c) WITHIN 12",
+    "no d": "PATTERN SEQ(A a, B b, !(D d)) WHERE a.x < b.x WITHIN 9",
+    "in any order": "PATTERN AND(A a, C c) WHERE a.x + 12 < c.x WITHIN 15",
+    "the next": "PATTERN SEQ(C c, D d) WHERE skip_till_next_match(c, d) { c.x < d.x } WITHIN 40",
+    "aggregated": "PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 20 AGG COUNT AS n, MAX(b.x) AS most",
+}
+"""Queries without a key that share slices."""
+
+BY_KEY = {
+    "rising": "PATTERN SEQ(A a, B b) WHERE [k] AND a.x < b.x WITHIN 30",
+    "falling": "PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.x > b.x WITHIN 20",
+    "no d": "PATTERN SEQ(A a, B b, !(D d)) WHERE [k] AND [s] WITHIN 9",
+    "counted": "PATTERN SEQ(A a, B b) WHERE [k] WITHIN 20 AGG COUNT AS n GROUP BY k",
+    "summed": "PATTERN SEQ(A a, B b, C c) WHERE [k] WITHIN 20 AGG SUM(c.x) AS n GROUP BY k",
+}
+"""Queries of one pass by a key, some of whose values are hot."""
+
+
+def workload_run(queries: dict[str, str], frame: Any, table: pa.Table) -> dict[str, str]:
+    """How each query was distributed, after asserting that it has its embedded matches, and some."""
+    workload = kleene.workload(queries)
+    given = {**ROLES, "order_by": "n"}
+    wanted, runs = workload.match(table, **given), workload.run(frame, **given)
+    for name, run in runs.items():
+        assert shown(run.matches.toArrow()) == shown(wanted[name]), name
+        assert wanted[name].num_rows > 0
+    runs[next(iter(runs))].unpersist()
+    return {name: run.distribution for name, run in runs.items()}
+
+
+def test_queries_without_a_key_share_slices(frame: Any, table: pa.Table) -> None:
+    apart = {"apart": "PATTERN SEQ(A a, C c) WITHIN 9 OUTPUT NON-OVERLAP", "all": "PATTERN SEQ(A a, B b) WITHIN 9 AGG COUNT"}
+    found = workload_run({**TOGETHER, **apart}, frame, table)
+    assert all("slices of time" in text for text in found.values()), found
+    assert {name for name, text in found.items() if text.endswith("; in one pass with 6 more")} == set(TOGETHER)
+    passes = str(kleene.workload({**TOGETHER, **apart}).explain_shared(frame, **ROLES)).splitlines()
+    assert passes[0] == "9 queries in 3 passes over the events"
+    assert passes[3].endswith("no key divides the events: slices of time")
+
+
+def test_a_hot_key_of_several_queries_is_sliced_alone(frame: Any, table: pa.Table) -> None:
+    found = workload_run(BY_KEY, frame, table)
+    assert len(set(found.values())) == 1
+    assert found["rising"].startswith("by k; k=1 in "), found
+    assert "slices of time" in found["rising"]
+    assert found["rising"].endswith("; in one pass with 4 more")
+
+
+def test_a_query_that_is_not_sliced_leaves_the_others_by_key(frame: Any, table: pa.Table) -> None:
+    found = workload_run({**BY_KEY, "ever": "PATTERN SEQ(A a, D d) WHERE [k] AND a.x > 16 AND d.x > 16"}, frame, table)
+    assert set(found.values()) == {"by k; in one pass with 5 more"}
+
+
 def test_a_hot_key_of_text(frame: Any, table: pa.Table) -> None:
     assert "s='s1' in " in both("PATTERN SEQ(A a, B b) WHERE [s] WITHIN 9", frame, table)
 

@@ -28,24 +28,23 @@ from kleene.engine import candidates, time_slices
 from kleene.engine.kernels import apart, merging
 from kleene.engine.reporting import ReportingMatcher
 from kleene.pattern.policies import Output
+from kleene.plan.multi.search import MultiOptions
 from kleene.plan.slicing import obstacle
-from kleene.runtime import slice_blocks
+from kleene.runtime import slice_blocks, spark_workloads
+from kleene.runtime.spark_workloads import share_slices
 from kleene.testing.random_workloads import needs_total_order
-from support import nfa_pairs, sase_pairs
+from support import nfa_pairs, sase_pairs, workload_pairs
 from support.pair_runs import Report, Suite, broken, main, rewritten
-from support.slice_runs import divided, random_cuts, sliced
-from support.stream_pairs import StreamExample, describe, is_huge, questions_of, stream_example
+from support.slice_runs import divided, random_cuts, sliced, sliced_together
+from support.stream_pairs import KINDS, StreamExample, describe, is_huge, questions_of, stream_example
 from support.stream_questions import Question
-
-KINDS = ("sase", "saseplus", "any match", "aggregate")
 
 
 def slice_example(seed: int, number: int = 0) -> StreamExample:
     """Example `number` of a seed; kinds take turns. NON-OVERLAP is wanted more often than elsewhere."""
-    turn, kind = divmod(number, len(KINDS))
-    given = stream_example(seed, 6 * turn + kind)
+    given = stream_example(seed, number)
     query = given.examples[0].query
-    if turn % 2 and given.kind == "saseplus" and needs_total_order(query):
+    if number // len(KINDS) % 2 and given.kind == "saseplus" and needs_total_order(query):
         given = replace(given, examples=(replace(given.examples[0], query=replace(query, output=Output.NON_OVERLAP)),))
     return given
 
@@ -56,7 +55,9 @@ def check_example(given: StreamExample, number: int, rng: Random, report: Report
         report.seen["huge"] += 1
         return []
     report.seen[given.kind] += 1
-    found = _check(questions_of(given, rng), rng, report.seen)
+    questions = questions_of(given, rng)
+    found = _check_together(questions, rng, report.seen) if len(given.examples) > 1 else []
+    found += _check(questions, rng, report.seen)
     report.matches = report.seen["rows"]
     if number % 3 == 0 and needs_total_order(given.examples[0].query):
         found += _check_ties(given, rng, report.seen)
@@ -72,6 +73,24 @@ def _check(questions: Mapping[str, Question], rng: Random, seen: Counter[str], *
         elif question.example.events:
             report += _differences(question, rng, seen, arrival=arrival)
     return report
+
+
+def _check_together(questions: Mapping[str, Question], rng: Random, seen: Counter[str]) -> list[str]:
+    """How the rows of queries differ that share slices."""
+    asked = {name: item.asked() for name, item in questions.items() if share_slices([item.plan])}
+    if not asked or not next(iter(questions.values())).example.events:
+        return []
+    first = questions[next(iter(asked))]
+    table = sase_pairs.numbered(first.example)
+    ts = time_values(table.column(first.bound.schema.time).combine_chunks(), first.unit)
+    cuts = random_cuts(first.plan, ts, rng)
+    multi = rng.choice((None, MultiOptions(search="none"), workload_pairs.random_plan(rng)))
+    report: list[str] = []
+    for name, rows in sliced_together(list(asked.values()), multi, table, cuts, rng).items():
+        seen["rows of queries that share slices"] += rows.num_rows
+        found = questions[name].read(rows.combine_chunks().to_batches()[0]) if rows.num_rows else None
+        report += questions[name].differences(range(table.num_rows), None, found)
+    return report and [f"together, cut at {cuts}, with {multi}", *report]
 
 
 def _differences(question: Question, rng: Random, seen: Counter[str], *, arrival: bool) -> list[str]:
@@ -135,8 +154,12 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "no-lead": rewritten(slice_blocks._Blocks, "_places", "if leading.any():", "if False:"),
     # Matches of a slice are reported by others too, or by none.
     "to-the-end": broken(time_slices, "match_slice", "matcher.advance(part.until)", "matcher.finish()"),
-    "lead-reported": broken(time_slices, "match_slice", "own_from = int(np.searchsorted", "own_from = 0 * int(np.searchsorted"),
+    "lead-reported": broken(time_slices, "divided", "events.slice(high)", "events.slice(low)"),
     "reported-again": rewritten(ReportingMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
+    # The same of queries that share slices.
+    "short-shared-lead": rewritten(spark_workloads.RunningPart, "go_on", "since - self._part.lead + 1", "since"),
+    "shared-to-the-end": rewritten(spark_workloads.RunningPart, "advance", "advance(until)", "finish()"),
+    "shared-lead-reported": broken(spark_workloads, "match_slices", "schema, part.since, part.since)", "schema, 0, 0)"),
     # NON-OVERLAP within slices, or with what is not a candidate; the choice forgets, or does not see where things are.
     "apart-in-slices": broken(time_slices, "needs_choice", "is Output.NON_OVERLAP", "is None"),
     "chosen-too-soon": broken(apart, "choose_apart", "first[best] if candidates else last[best]", "last[best]"),

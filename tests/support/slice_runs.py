@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -18,10 +19,13 @@ from kleene.engine.candidates import order_of
 from kleene.engine.counters import LONG_AGO
 from kleene.engine.slices import Slice
 from kleene.interfaces.api import Query, make_options
+from kleene.plan.multi.search import MultiOptions
 from kleene.plan.optimizer import Plan
 from kleene.plan.slicing import obstacle
 from kleene.runtime.arrow import batches_of, in_stream_order
 from kleene.runtime.slice_blocks import packed, received
+from kleene.runtime.spark_workloads import Part, match_slices
+from kleene.runtime.stream_units import QuerySet, StreamQuery
 from kleene.testing.case_routes import Route
 from kleene.testing.cases import Case, Row
 from support.engine_routes import given_options, outcome
@@ -73,6 +77,24 @@ def sliced(plan: Plan, table: pa.Table, cuts: Sequence[int], rng: Random, *, arr
     rows = rows.sort_by([(name, "ascending") for name in order_of(partition)])
     batches = list(candidates.chosen(batches_of(rows.combine_chunks(), rng.choice((1, 3, 100))), schema, partition))
     return pa.Table.from_batches(batches, build_matcher(plan, bare).output_schema)
+
+
+def sliced_together(
+    queries: Sequence[StreamQuery], multi: MultiOptions | None, table: pa.Table, cuts: Sequence[int], rng: Random
+) -> dict[str, pa.Table]:
+    """The rows of queries over a table, all in the same slices."""
+    parts = [Part(unit) for unit in QuerySet(tuple(queries), multi).units({item.key: None for item in queries})]
+    schema, lead = queries[0].plan.bound.schema, max(part.lead for part in parts)
+    slices = time_slices.time_slices(cuts, [cut - lead + 1 for cut in cuts])
+    found: dict[str, list[pa.RecordBatch]] = {item.name: [] for item in queries}
+    put_together = partial(received, columns=table.schema.names, schema=schema)
+    matched = match_slices(parts, lambda batch: batch, put_together, slices, strict=True)
+    for blocks in _sent(table, slices, schema, rng).values():
+        rng.shuffle(blocks)
+        for label in matched(iter(blocks)):
+            assert label.column("failure")[0].as_py() is None, label.column("failure")[0]
+            found[label.column("query")[0].as_py()] += pa.ipc.open_stream(label.column("matches")[0].as_buffer())
+    return {item.name: pa.Table.from_batches(found[item.name], item.schema(table.schema)) for item in queries}
 
 
 def _with_arrival(schema: EventSchema) -> EventSchema:

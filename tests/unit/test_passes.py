@@ -128,14 +128,15 @@ def test_no_queries_no_passes() -> None:
 
 
 def test_the_text_names_passes_with_their_queries_and_why() -> None:
-    keys = {"p": ("a", "b"), "q": ("b",), "r": (), "s": ("c",), "t": ("c",)}
-    text = explain_passes(choose_passes(keys, alone={"u": "counted in slices of time"}), ["Pair", "Pair"])
+    keys = {"p": ("a", "b"), "q": ("b",), "r": (), "s": ("c",), "t": ("c",), "v": (), "w": ()}
+    text = explain_passes(choose_passes(keys, alone={"u": "counted in slices of time"}, sliced=["v", "w"]), ["Pair", "Pair"])
     assert text.splitlines() == [
-        "6 queries in 4 passes over the events and Pair",
+        "8 queries in 5 passes over the events and Pair",
         "",
         "pass  shuffled by  queries  why",
         "   1  b            p, q     what they have in common: (a, b), (b)",
         "   2  c            s, t     all that divides the events of each",
-        "   3  nothing      r        no key divides the events: one task sees all",
-        "   4               u        counted in slices of time",
+        "   3  nothing      v, w     no key divides the events: slices of time",
+        "   4  nothing      r        no key divides the events: one task sees all",
+        "   5               u        counted in slices of time",
     ]

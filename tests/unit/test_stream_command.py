@@ -57,6 +57,8 @@ def parsed(*arguments: str) -> argparse.Namespace:
         (["-q", QUERY, *NEEDED, "--bad-rows", "drop", "--bad-rows-to", "bad"], "needs --bad-rows quarantine"),
         (["-q", QUERY, *NEEDED, "-o", "state"], "need a folder each"),
         (["-q", QUERY, *NEEDED, "--reload"], "--reload is for one folder of queries"),
+        ([".", *NEEDED, "--reload", "--timed-out"], "--timed-out cannot be given with --reload"),
+        (["-q", QUERY, *NEEDED, "--max-events", "few"], "--max-events"),
     ],
 )
 def test_wrong_usage(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,6 +80,12 @@ def test_queries_of_one_name_are_refused(tmp_path: Path, capsys: pytest.CaptureF
         (tmp_path / folder / "pairs.sase").write_text(QUERY)
     assert main(["stream", str(tmp_path / "one"), str(tmp_path / "two" / "pairs.sase"), *NEEDED]) == 1
     assert "several queries are named 'pairs'" in capsys.readouterr().err
+
+
+def test_partial_matches_that_timed_out_are_queries_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(stream._fixed_queries(parsed("--timed-out")).queries) == ["query", "query_without_b"]
+    assert main(["stream", "-q", "PATTERN A a WITHIN 10", *NEEDED, "--timed-out"]) == 1
+    assert "time out of a sequence of single events, which the pattern is not" in capsys.readouterr().err
 
 
 def test_lengths_of_time_are_written_as_spark_does() -> None:

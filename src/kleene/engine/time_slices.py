@@ -11,7 +11,7 @@ NON-OVERLAP depends on all that came before. There slices give candidates, and o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.columns import time_values
+from kleene.common.schema import EventSchema
 from kleene.engine.build import build_matcher
 from kleene.engine.counters import EVER, LONG_AGO
 from kleene.engine.matcher import Matcher
@@ -89,24 +90,28 @@ def slice_matcher(plan: Plan, events: pa.Schema, *, bad_rows: str = "error", **t
 def match_slice(plan: Plan, events: pa.Table, part: Slice, **options: Any) -> Iterator[pa.RecordBatch]:
     """The matches of a slice, of its lead and its own events in stream order; `options` are those of `slice_matcher`."""
     matcher: Any = slice_matcher(plan, events.schema, **options)
-    own_from = 0
     if part.leading:
-        schema = plan.bound.schema
-        ts = time_values(events.column(schema.time).combine_chunks(), schema.time_unit)
-        own_from = int(np.searchsorted(ts, part.since, side="left"))
-        _go_on(plan, matcher, events.slice(0, own_from).combine_chunks().to_batches(), part)
-    for batch in events.slice(own_from).to_batches():
+        lead, events = divided(events, plan.bound.schema, part.horizon, part.since)
+        go_on(plan, matcher, lead.to_batches(), part.horizon, part.since)
+    for batch in events.to_batches():
         yield from matcher.feed(batch)
     yield from matcher.advance(part.until)
 
 
-def _go_on(plan: Plan, matcher: WorkingMatcher, lead: Sequence[pa.RecordBatch], part: Slice) -> None:
-    """Brings a matcher to where its slice begins."""
+def divided(events: pa.Table, schema: EventSchema, horizon: int, since: int) -> tuple[pa.Table, pa.Table]:
+    """The lead of a slice, from its horizon on, and the events of its own, in stream order."""
+    ts = time_values(events.column(schema.time).combine_chunks(), schema.time_unit)
+    low, high = np.searchsorted(ts, [horizon, since], side="left").tolist()
+    return events.slice(low, high - low).combine_chunks(), events.slice(high)
+
+
+def go_on(plan: object, matcher: WorkingMatcher, lead: Iterable[pa.RecordBatch], horizon: int, since: int) -> None:
+    """Brings a matcher of a plan (or of several) to where its slice begins."""
     if not isinstance(plan, MatchedPlan):
-        matcher.restore(lead, part.since, part.horizon - 1, {})
+        matcher.restore(lead, since, horizon - 1, {})
         return
     for batch in lead:
         for _ in matcher.feed(batch):
             pass  # rows of earlier slices
-    for _ in matcher.advance(part.since):
+    for _ in matcher.advance(since):
         pass

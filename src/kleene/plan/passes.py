@@ -1,10 +1,10 @@
 """The passes over the data in which the queries of a workload are answered: as few as possible, each with one shuffle.
 
 A query is answered wherever all events of a match come together: in a pass that is shuffled by any of its keys, because the
-engine divides the events by all of them again. Queries without a key need a pass that is not divided. So the key sets of the
-queries are put into groups that have keys in common, a pass for each, which is shuffled by all that its sets have in common. Of
-the groupings with the fewest passes the one is taken whose keys have the most values; and different sets share no pass whose
-keys are known to have fewer values than there are tasks.
+engine divides the events by all of them again. Queries without a key need a pass that is not divided, or one in slices of
+time. So the key sets of the queries are put into groups that have keys in common, a pass for each, which is shuffled by all
+that its sets have in common. Of the groupings with the fewest passes the one is taken whose keys have the most values; and
+different sets share no pass whose keys are known to have fewer values than there are tasks.
 
 For a few different key sets all groupings are tried. The fewest groups are a minimum hitting set, which is NP-hard: for many,
 the key that most of the sets have is taken, again and again.
@@ -12,7 +12,7 @@ the key that most of the sets have is taken, again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
@@ -31,6 +31,8 @@ class Pass:
     keys: tuple[str, ...]
     """What the events are shuffled by; nothing if one task sees them all."""
     queries: tuple[str, ...]
+    sliced: bool = False
+    """Whether time is cut into slices, a task for each, if that pays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,12 @@ class Passes:
 
 
 def choose_passes(
-    keys: Mapping[str, tuple[str, ...]], spread: Spread | None = None, alone: Mapping[str, str] | None = None
+    keys: Mapping[str, tuple[str, ...]],
+    spread: Spread | None = None,
+    alone: Mapping[str, str] | None = None,
+    sliced: Collection[str] = (),
 ) -> Passes:
-    """The passes for queries with their keys; those without a key come last.
+    """The passes for queries with their keys; those without a key come last, `sliced` in a pass of their own.
 
     >>> found = choose_passes({"p": ("a", "b"), "q": ("b",), "r": (), "s": ("c",)})
     >>> [(item.keys, item.queries) for item in found.passes]
@@ -75,9 +80,10 @@ def choose_passes(
     groups = max(_groupings(sets, known), key=lambda found: _worth(found, known)) if len(sets) <= FEW else _greedy(sets, known)
     passes = [_pass(group, keys) for group in groups]
     passes.sort(key=lambda item: list(keys).index(item.queries[0]))
-    undivided = tuple(name for name, item in keys.items() if not item)
-    if undivided:
-        passes.append(Pass((), undivided))
+    undivided = [name for name, item in keys.items() if not item]
+    for cut in (True, False):
+        queries = tuple(name for name in undivided if (name in sliced) is cut)
+        passes += [Pass((), queries, cut)] if queries else []
     return Passes(tuple(passes), dict(keys), dict(alone or {}), known)
 
 

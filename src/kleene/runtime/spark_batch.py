@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -101,18 +102,15 @@ def _counted(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_r
 
 def _sliced(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer | None:
     """The matches of events that no key divides, or some key hardly does, in slices of time; None where that does not pay."""
-    from kleene.runtime.spark_skew import skewed_matches
-    from kleene.runtime.spark_time_slices import sliced_matches, slicing_of
+    from kleene.runtime.spark_skew import skewed
+    from kleene.runtime.spark_time_slices import sliced_matches
 
-    restored = named_batches(plan, types)
-    if plan.keys:
-        return skewed_matches(
-            plan, events, restored, bad_rows, output, lambda rest: _matched(plan, rest, types, bad_rows, output)
-        )
-    slicing = slicing_of(plan, events, restored)
-    if slicing is None:
+    if obstacle(plan) is not None:
         return None
-    return Answer(sliced_matches(plan, events, slicing, restored, bad_rows, output), str(slicing))
+    sliced = partial(sliced_matches, plan, restored=named_batches(plan, types), bad_rows=bad_rows, output=output)
+    if not plan.keys:
+        return sliced(events)
+    return skewed(plan.keys, events, sliced, lambda rest: _matched(plan, rest, types, bad_rows, output))
 
 
 def _matched(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer:

@@ -8,16 +8,13 @@ union of both, each of which reads the DataFrame.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StringType
 
-from kleene.plan.optimizer import Plan
-from kleene.plan.slicing import obstacle
-from kleene.runtime.spark_batch import Answer, Restored, numbered
+from kleene.runtime.spark_batch import Answer, numbered
 from kleene.runtime.spark_push_down import INTEGERS, any_of, quoted
-from kleene.runtime.spark_time_slices import sliced_matches, slicing_of
 from kleene.runtime.spark_times import is_small, parallelism
 
 if TYPE_CHECKING:
@@ -36,27 +33,26 @@ MOST_HOT = 8
 """...and is one of these, the largest: for each the DataFrame is read once more."""
 
 
-def skewed_matches(
-    plan: Plan, events: DataFrame, restored: Restored, bad_rows: str, output: Any, matched: Callable[[DataFrame], Answer]
+def skewed(
+    keys: Sequence[str],
+    events: DataFrame,
+    sliced: Callable[[DataFrame], Answer | None],
+    matched: Callable[[DataFrame], Answer],
 ) -> Answer | None:
-    """The lazy matches of a plan with keys, the hot ones in slices of time and the rest as `matched` does it; None if no key is
-    hot.
-    """
-    kinds = [events.schema[name].dataType for name in plan.keys]
+    """The answer for events that keys divide: of hot ones by `sliced`, of the rest by `matched`. None if no key is hot."""
+    kinds = [events.schema[name].dataType for name in keys]
     comparable = all(isinstance(kind, INTEGERS) or kind == StringType() for kind in kinds)
-    if parallelism(events) == 1 or not comparable or obstacle(plan) is not None or is_small(events):
+    if parallelism(events) == 1 or not comparable or is_small(events):
         return None
     found: list[Answer] = []
     hot = []
-    for values in hot_keys(plan, events):
-        condition = _has(plan, events, values)
-        of_key = events.where(condition)
-        slicing = slicing_of(plan, of_key, restored)
-        if slicing is not None:
+    for values in hot_keys(keys, events):
+        condition = _has(keys, events, values)
+        of_key = sliced(events.where(condition))
+        if of_key is not None:
             hot.append(condition)
-            shown = ", ".join(f"{name}={value!r}" for name, value in zip(plan.keys, values, strict=True))
-            matches = sliced_matches(plan, of_key, slicing, restored, bad_rows, output)
-            found.append(Answer(matches, f"{shown} in {slicing}"))
+            shown = ", ".join(f"{name}={value!r}" for name, value in zip(keys, values, strict=True))
+            found.append(Answer(of_key.matches, f"{shown} in {of_key.distribution}"))
     if not hot:
         return None
     answer = matched(events.where(~any_of(hot)))
@@ -65,20 +61,20 @@ def skewed_matches(
     return answer
 
 
-def _has(plan: Plan, events: DataFrame, values: tuple[Any, ...]) -> Column:
+def _has(keys: Sequence[str], events: DataFrame, values: tuple[Any, ...]) -> Column:
     """The rows that have these values of the keys."""
     from pyspark.sql import functions as f
 
-    held = [events[quoted(name)].eqNullSafe(f.lit(value)) for name, value in zip(plan.keys, values, strict=True)]
+    held = [events[quoted(name)].eqNullSafe(f.lit(value)) for name, value in zip(keys, values, strict=True)]
     condition = held[0]
     for further in held[1:]:
         condition = condition & further
     return condition
 
 
-def hot_keys(plan: Plan, events: DataFrame) -> list[tuple[Any, ...]]:
+def hot_keys(names: Sequence[str], events: DataFrame) -> list[tuple[Any, ...]]:
     """The values of keys that have more of the first rows than a task should, the largest first."""
-    keys = numbered(events.select(*(quoted(name) for name in plan.keys)))
+    keys = numbered(events.select(*(quoted(name) for name in names)))
     counted = keys.limit(LOOKED_AT).groupBy(*keys.columns).count()
     seen = counted.toArrow().sort_by([("count", "descending")]).to_pylist()
     enough = max(FEWEST_SEEN, HOT * sum(row["count"] for row in seen) / parallelism(events))

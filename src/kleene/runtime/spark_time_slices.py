@@ -8,7 +8,7 @@ NON-OVERLAP a third one, in one task, chooses among the candidates of all slices
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,17 @@ from kleene.plan.optimizer import Plan
 from kleene.plan.slicing import obstacle
 from kleene.runtime import spark_times
 from kleene.runtime.arrow import Batches
-from kleene.runtime.slice_blocks import packed, received
-from kleene.runtime.spark_batch import ARRIVAL, Restored, arrow_schema, numbered, waits_for_arrival, worker_interpreter
+from kleene.runtime.slice_blocks import Received, packed, received
+from kleene.runtime.spark_batch import (
+    ARRIVAL,
+    Answer,
+    Restored,
+    Shuffled,
+    arrow_schema,
+    numbered,
+    waits_for_arrival,
+    worker_interpreter,
+)
 from kleene.runtime.spark_push_down import quoted
 from kleene.runtime.spark_times import MOST_SLICES, Times, is_small, parallelism, sampled_times, time_column
 
@@ -77,16 +86,63 @@ class Slicing:
         )
 
 
-def slicing_of(plan: Plan, events: DataFrame, restored: Restored) -> Slicing | None:
-    """How time is cut for a plan over relevant events; None if one task should do all."""
+def sliced_matches(plan: Plan, events: DataFrame, *, restored: Restored, bad_rows: str, output: Any) -> Answer | None:
+    """The lazy matches of a plan over relevant events, slice by slice; None if one task should do all."""
+    assert obstacle(plan) is None
+    slicing = slicing_of(plan, events, partial(_lead_from, plan, restored))
+    if slicing is None:
+        return None
+    own = restored(pa.RecordBatch.from_pylist([], arrow_schema(events))).schema
+    slices = slicing.slices
+    placed, put_together = blocks(plan, events, slices, arrival=waits_for_arrival(plan))
+
+    def matched(batches: Batches) -> Batches:
+        task = put_together(batches)
+        if task is not None:
+            named = pa.Table.from_batches(map(restored, task.events.to_batches()))
+            yield from match_slice(plan, named, slices[task.number], bad_rows=bad_rows)
+
+    with worker_interpreter(events):
+        if not needs_choice(plan):
+            return Answer(placed.mapInArrow(matched, output), str(slicing))
+        assert isinstance(plan, NfaPlan | LazyPlan)
+        candidates = placed.mapInArrow(matched, from_arrow_schema(slice_matcher(plan, own).output_schema))
+        candidates = candidates.repartition(1).sortWithinPartitions(*map(quoted, order_of(plan.partition)))
+        choosing = partial(chosen, schema=plan.bound.schema, partition=plan.partition)
+        return Answer(candidates.mapInArrow(choosing, output), str(slicing))
+
+
+def blocks(
+    plan: Shuffled, events: DataFrame, slices: Sequence[Slice], *, arrival: bool
+) -> tuple[DataFrame, Callable[[Batches], Received | None]]:
+    """The events in blocks, those of a slice in a task of their own, and how the task puts them together in stream order; with
+    `arrival` rows that tie as they are in the DataFrame.
+    """
+    schema, columns = plan.bound.schema, plan.columns
+    events = numbered(events)
+    if arrival:
+        schema, columns = replace(schema, order_by=(*schema.order_by, ARRIVAL)), (*columns, ARRIVAL)
+        events = events.withColumn(ARRIVAL, monotonically_increasing_id())
+    packing = partial(packed, slices=slices, time=time_column(plan), unit=schema.time_unit)
+    with worker_interpreter(events):
+        placed = events.mapInArrow(packing, "slice int, events binary").repartitionById(len(slices), "slice")
+    return placed, partial(received, columns=columns, schema=schema)
+
+
+Low = Callable[[int], int]
+"""Gives the first instant whose events matter to a slice that begins at one of the instants that divide the sample."""
+
+
+def slicing_of(plan: Shuffled, events: DataFrame, low_of: Callable[[DataFrame, Times], Low]) -> Slicing | None:
+    """How time is cut for relevant events, given which others a slice needs; None if one task should do all."""
     tasks = parallelism(events)
-    if tasks == 1 or not hasattr(events, "repartitionById") or obstacle(plan) is not None or is_small(events):
+    if tasks == 1 or not hasattr(events, "repartitionById") or is_small(events):
         return None
     events = numbered(events)
     times = sampled_times(events, time_column(plan), plan.bound.schema.time_unit)
     if times.events < 2 * spark_times.FEWEST_ROWS:
         return None
-    low = _lead_from(plan, events, restored, times)
+    low = low_of(events, times)
     counts = {min(turns * tasks, times.events // spark_times.FEWEST_ROWS) for turns in TURNS}
     counts.add(-(-times.events // spark_times.MOST_ROWS))
     ways = [_slicing(times, low, min(count, MOST_SLICES)) for count in sorted(counts) if count > 1]
@@ -96,7 +152,12 @@ def slicing_of(plan: Plan, events: DataFrame, restored: Restored) -> Slicing | N
     return best if best is not None and len(best.slices) > 1 and _cost(best, tasks) < whole else None
 
 
-def _slicing(times: Times, low: Callable[[int], int], count: int) -> Slicing:
+def lead_of_instants(instants: int) -> Callable[[DataFrame, Times], Low]:
+    """Slices need the events of so many instants before them."""
+    return lambda _events, _times: lambda cut: cut - instants + 1
+
+
+def _slicing(times: Times, low: Low, count: int) -> Slicing:
     cuts = times.cuts(count)
     lows = [low(cut) for cut in cuts]
     slices = time_slices(cuts, lows)
@@ -114,15 +175,11 @@ def _cost(way: Slicing, tasks: int) -> float:
     return longest * -(-len(way.slices) // tasks)
 
 
-def _lead_from(plan: Plan, events: DataFrame, restored: Restored, times: Times) -> Callable[[int], int]:
-    """Gives the first instant whose events matter to a slice that begins at one of the instants that divide the sample.
-
-    Where windows are of events, these are counted between all of these instants, by a job of its own.
-    """
+def _lead_from(plan: Plan, restored: Restored, events: DataFrame, times: Times) -> Low:
+    """What slices of a plan need; where windows are of events, these are counted between the instants, by a job of its own."""
     lead = lead_of(plan)
     if lead.instants is not None:
-        instants = lead.instants
-        return lambda cut: cut - instants + 1
+        return lead_of_instants(lead.instants)(events, times)
     bounds = np.unique(times.quantiles)
     with worker_interpreter(events):
         counted = events.mapInArrow(partial(_counted, plan=plan, bounds=bounds, restored=restored), "bin int, n long")
@@ -149,32 +206,3 @@ def _counted(batches: Batches, plan: Plan, bounds: Array, restored: Restored) ->
         counts += np.bincount(np.searchsorted(bounds, ts, side="right"), minlength=counts.size)
     bins = np.flatnonzero(counts)
     yield pa.record_batch({"bin": pa.array(bins, pa.int32()), "n": pa.array(counts[bins])})
-
-
-def sliced_matches(
-    plan: Plan, events: DataFrame, slicing: Slicing, restored: Restored, bad_rows: str, output: Any
-) -> DataFrame:
-    """The lazy matches of a plan over relevant events, slice by slice."""
-    own = restored(pa.RecordBatch.from_pylist([], arrow_schema(events))).schema
-    schema, columns = plan.bound.schema, plan.columns
-    events = numbered(events)
-    if waits_for_arrival(plan):
-        schema, columns = replace(schema, order_by=(*schema.order_by, ARRIVAL)), (*columns, ARRIVAL)
-        events = events.withColumn(ARRIVAL, monotonically_increasing_id())
-    slices = slicing.slices
-    packing = partial(packed, slices=slices, time=time_column(plan), unit=schema.time_unit)
-
-    def matched(batches: Batches) -> Batches:
-        task = received(batches, columns, schema)
-        if task is not None:
-            named = pa.Table.from_batches(map(restored, task.events.to_batches()))
-            yield from match_slice(plan, named, slices[task.number], bad_rows=bad_rows)
-
-    with worker_interpreter(events):
-        placed = events.mapInArrow(packing, "slice int, events binary").repartitionById(len(slices), "slice")
-        if not needs_choice(plan):
-            return placed.mapInArrow(matched, output)
-        assert isinstance(plan, NfaPlan | LazyPlan)
-        candidates = placed.mapInArrow(matched, from_arrow_schema(slice_matcher(plan, own).output_schema))
-        candidates = candidates.repartition(1).sortWithinPartitions(*map(quoted, order_of(plan.partition)))
-        return candidates.mapInArrow(partial(chosen, schema=plan.bound.schema, partition=plan.partition), output)

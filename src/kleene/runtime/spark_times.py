@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kleene.common.columns import time_values
-from kleene.plan.optimizer import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from kleene.runtime.spark_batch import Shuffled
 
 Array = np.ndarray[Any, Any]
 
@@ -57,7 +58,7 @@ def parallelism(frame: DataFrame) -> int:
     return int(session.sparkContext.defaultParallelism)
 
 
-def time_column(plan: Plan) -> str:
+def time_column(plan: Shuffled) -> str:
     """The time column of numbered events."""
     return f"c{plan.columns.index(plan.bound.schema.time)}"
 

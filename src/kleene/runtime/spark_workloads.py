@@ -12,7 +12,7 @@ raised where their DataFrames are read.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ from kleene.common.errors import KleeneError
 from kleene.engine.build import build_matcher
 from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import WORTH, Planner, expected_seconds
+from kleene.engine.slices import Slice
+from kleene.engine.time_slices import divided, go_on, lead_of, needs_choice
 from kleene.pattern.bound import BoundQuery
 from kleene.plan.aggregate import CounterPlan
 from kleene.plan.multi.cost import SharedStatistics
@@ -37,7 +39,9 @@ from kleene.plan.passes import Pass, Passes, Spread, choose_passes, contested
 from kleene.plan.shared_counters import SharedCounters
 from kleene.plan.slicing import obstacle
 from kleene.runtime.arrow import Batches, dropped_at_limits
+from kleene.runtime.slice_blocks import Received
 from kleene.runtime.spark_batch import (
+    Answer,
     SparkRun,
     arrow_schema,
     bad_events,
@@ -48,6 +52,8 @@ from kleene.runtime.spark_batch import (
     worker_interpreter,
 )
 from kleene.runtime.spark_push_down import quoted, relevant_events
+from kleene.runtime.spark_skew import skewed
+from kleene.runtime.spark_time_slices import blocks, lead_of_instants, slicing_of
 from kleene.runtime.spark_times import is_small, parallelism
 from kleene.runtime.stream_units import QuerySet, StreamQuery, Unit
 from kleene.runtime.workloads import SAMPLED, table_statistics
@@ -76,8 +82,11 @@ def passes_of(queries: Sequence[StreamQuery], frame: DataFrame) -> Passes:
     Where queries have different keys, but some in common, a small job counts the values of these in the first rows.
     """
     alone = {item.name: reason for item in queries if (reason := taken_alone(item.plan, frame)) is not None}
+    sliced = [item.name for item in queries if item.name in alone and share_slices([item.plan])]
+    if len(sliced) > 1:
+        alone = {name: reason for name, reason in alone.items() if name not in sliced}
     keys = {item.name: item.plan.keys for item in queries if item.name not in alone}
-    return choose_passes(keys, _spread(contested(keys), frame), alone)
+    return choose_passes(keys, _spread(contested(keys), frame), alone, sliced)
 
 
 def taken_alone(plan: Plan, frame: DataFrame) -> str | None:
@@ -87,6 +96,17 @@ def taken_alone(plan: Plan, frame: DataFrame) -> str | None:
     if isinstance(plan, CounterPlan):
         return "no key divides its events: counted in slices of time"
     return "no key divides its events: matched in slices of time" if obstacle(plan) is None else None
+
+
+def share_slices(plans: Iterable[Plan]) -> bool:
+    """Whether plans can be answered in the same slices of time: all that each needs lies in a window before a slice."""
+    return all(
+        obstacle(plan) is None
+        and not needs_choice(plan)
+        and lead_of(plan).instants is not None
+        and (plan.keys or not isinstance(plan, CounterPlan))
+        for plan in plans
+    )
 
 
 def _spread(names: Sequence[str], frame: DataFrame) -> Spread:
@@ -120,6 +140,11 @@ class Part:
     def columns(self) -> tuple[str, ...]:
         return self.unit.plan.columns
 
+    @property
+    def lead(self) -> int:
+        """In slices of time, of how many instants before a slice the events matter."""
+        return max(instants for plan in self.plans if (instants := lead_of(plan).instants) is not None)
+
     def matcher(self, events: pa.Schema) -> Any:
         """A matcher for events with an Arrow schema, which passes over bad rows."""
         group = self.unit.plan
@@ -147,15 +172,49 @@ def run_pass(
     parts = _parts(queries, frame, options)
     events = relevant_events([plan for part in parts for plan in part.plans], frame)
     layout = Layout(queries[0].plan.bound, found.keys, tuple(events.columns))
-    spread = distributed(layout, events, arrival=any(waits_for_arrival(item.plan) for item in queries))
-    schema = arrow_schema(frame)
-    with worker_interpreter(spread):
-        task = _match_partition(parts, named_batches(layout), strict=bad_rows == "error")
-        labelled = spread.mapInArrow(task, LABELLED).persist()
+    running = PassRun(layout, parts, any(waits_for_arrival(item.plan) for item in queries), strict=bad_rows == "error")
+    answer = running.answer(events)
+    labelled, schema = answer.matches.persist(), arrow_schema(frame)
+    with worker_interpreter(labelled):
         matches = {item.name: _of_query(labelled, item.name, item.schema(schema)) for item in queries}
-    divided = f"by {', '.join(found.keys)}" if found.keys else "in one task"
-    how = f"{divided}, in one pass with {len(queries) - 1} more"
+    how = f"{answer.distribution}; in one pass with {len(queries) - 1} more"
     return {item.name: SparkRun(matches[item.name], bad_events(item.plan, frame), labelled, how) for item in queries}
+
+
+@dataclass(frozen=True, slots=True)
+class PassRun:
+    """How the events of a pass are distributed and matched."""
+
+    layout: Layout
+    parts: tuple[Part, ...]
+    arrival: bool
+    """Whether rows that tie come as they are in the DataFrame."""
+    strict: bool
+    """Whether a bad row is an error."""
+
+    def answer(self, events: DataFrame) -> Answer:
+        """The labelled matches: by key, in slices of time where no key divides the events, or both where a key is hot."""
+        found = None
+        if share_slices(plan for part in self.parts for plan in part.plans):
+            keys = self.layout.keys
+            found = skewed(keys, events, self._sliced, self._by_key) if keys else self._sliced(events)
+        return found or self._by_key(events)
+
+    def _by_key(self, events: DataFrame) -> Answer:
+        events = distributed(self.layout, events, arrival=self.arrival)
+        with worker_interpreter(events):
+            task = _match_partition(self.parts, named_batches(self.layout), strict=self.strict)
+            labelled = events.mapInArrow(task, LABELLED)
+        return Answer(labelled, f"by {', '.join(self.layout.keys)}" if self.layout.keys else "in one task")
+
+    def _sliced(self, events: DataFrame) -> Answer | None:
+        slicing = slicing_of(self.layout, events, lead_of_instants(max(part.lead for part in self.parts)))
+        if slicing is None:
+            return None
+        placed, put_together = blocks(self.layout, events, slicing.slices, arrival=self.arrival)
+        task = match_slices(self.parts, named_batches(self.layout), put_together, slicing.slices, strict=self.strict)
+        with worker_interpreter(events):
+            return Answer(placed.mapInArrow(task, LABELLED), str(slicing))
 
 
 def _parts(queries: Sequence[StreamQuery], frame: DataFrame, options: MultiOptions | None) -> tuple[Part, ...]:
@@ -209,11 +268,40 @@ def _match_partition(
     return match
 
 
+def match_slices(
+    parts: Sequence[Part],
+    named: Callable[[pa.RecordBatch], pa.RecordBatch],
+    put_together: Callable[[Batches], Received | None],
+    slices: Sequence[Slice],
+    *,
+    strict: bool,
+) -> Callable[[Batches], Batches]:
+    """What a task does for its slice of time."""
+
+    def match(batches: Batches) -> Batches:
+        task = put_together(batches)
+        if task is None:
+            return
+        events, part = pa.Table.from_batches(map(named, task.events.to_batches())), slices[task.number]
+        running = [RunningPart(item, events.schema, strict=strict) for item in parts]
+        if part.leading:
+            for item in running:
+                yield from item.go_on(events, part.since)
+            _, events = divided(events, parts[0].plans[0].bound.schema, part.since, part.since)
+        for batch in events.to_batches():
+            for item in running:
+                yield from item.feed(batch)
+        for item in running:
+            yield from item.advance(part.until)
+
+    return match
+
+
 class RunningPart:
     """A part of a pass in a task: rows in, labelled batches of matches out, or the errors that end it."""
 
     def __init__(self, part: Part, events: pa.Schema, *, strict: bool) -> None:
-        self._unit = part.unit
+        self._part, self._unit = part, part.unit
         self._columns = list(part.columns)
         self._schema = pa.schema([events.field(name) for name in self._columns])
         self._matcher = part.matcher(self._schema)
@@ -222,6 +310,20 @@ class RunningPart:
         self._bad = 0
         self._left = {item.name: item for item in part.unit.queries}
         """The queries that have not failed."""
+
+    def go_on(self, events: pa.Table, since: int) -> Batches:
+        """Takes in what matters of the events before a slice of time, and gives nothing but errors."""
+        horizon = since - self._part.lead + 1
+        lead, _ = divided(events.select(self._columns), self._part.plans[0].bound.schema, horizon, since)
+        try:
+            go_on(self._unit.plan, self._matcher, lead.to_batches(), horizon, since)
+        except KleeneError as error:
+            yield from self._fail(list(self._left), error)
+
+    def advance(self, until: int) -> Batches:
+        """A slice of time has ended."""
+        if self._left:
+            yield from self._labelled(self._matcher.advance(until))
 
     def feed(self, batch: pa.RecordBatch) -> Batches:
         """Takes the next events in stream order."""

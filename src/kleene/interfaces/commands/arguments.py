@@ -62,8 +62,8 @@ def functions(arguments: argparse.Namespace) -> tuple[Function, ...]:
     return functions_of([item for source in arguments.functions for item in load_functions(source)])
 
 
-def add_limits(parser: argparse.ArgumentParser) -> None:
-    """Bounds on what a query keeps and reports."""
+def add_limits(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Bounds on what a query keeps and reports; a command may have more of them."""
     group = parser.add_argument_group("limits (of patterns that match far too much)")
     group.add_argument("--limit-runs", metavar="N", type=count, help="live runs of one partition (default 1000000)")
     group.add_argument("--limit-matches", metavar="N", type=count, help="matches that end at one event (default 1000000)")
@@ -72,6 +72,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         choices=["error", "keep-newest", "sample"],
         help="stop (default), keep those that started last, or keep a random choice",
     )
+    return group
 
 
 def limits(arguments: argparse.Namespace) -> dict[str, Any] | None:

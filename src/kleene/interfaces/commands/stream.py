@@ -66,6 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="read the folder again while it runs: queries that are added, changed, paused (.sase.paused) or removed are so in "
         "the stream, and matches of all queries have the same columns",
     )
+    parser.add_argument(
+        "--timed-out",
+        action="store_true",
+        help="also find partial matches whose window passed, for each component that did not come: NAME_without_VARIABLE",
+    )
     shared.add_functions(parser)
     shared.add_parameters(parser)
     where = parser.add_argument_group("where events come from")
@@ -131,7 +136,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="set them aside and count them (default), only count them, or stop",
     )
     bad.add_argument("--bad-rows-to", metavar="DIR", help="write them to this folder, with the reason")
-    shared.add_limits(parser)
+    shared.add_limits(parser).add_argument(
+        "--max-events",
+        metavar="N",
+        type=shared.count,
+        default=50_000_000,
+        help="events that one bucket of keys keeps; a stream that needs more stops (default %(default)s)",
+    )
     shared.add_plan(parser)
 
 
@@ -183,6 +194,8 @@ def _require_consistent(arguments: argparse.Namespace) -> None:
         raise UsageError("--reload is for one folder of queries")
     if arguments.reload and arguments.statistics is not None:
         raise UsageError("--statistics cannot be given with --reload: they are of queries that stay")
+    if arguments.reload and arguments.timed_out:
+        raise UsageError("--timed-out cannot be given with --reload: add a query with a negated end to the folder")
     folders = [arguments.output, arguments.late, arguments.bad_rows_to, arguments.checkpoint]
     given = [str(Path(folder).absolute()) for folder in folders if folder is not None]
     if len(set(given)) < len(given):
@@ -212,6 +225,8 @@ def _fixed_queries(arguments: argparse.Namespace) -> Workload:
         else:
             name, text = shared.query_text(arguments.query, source)
             own = [(name, query(text, name=name, functions=functions))]
+        if arguments.timed_out:
+            own += [partial for _, item in own for partial in item.timed_out().items()]
         found += own
         places += [(name, str(source)) for name, _ in own]
     problems = list(shared_names(places).values())
@@ -268,6 +283,7 @@ def _run(arguments: argparse.Namespace, queries: Workload | Rules, events: DataF
         "limits": shared.limits(arguments),
         "stats": shared.statistics(arguments),
         "watermark": arguments.watermark,
+        "max_events": arguments.max_events,
     }
     asked: Any = queries
     if isinstance(queries, Workload) and len(queries.queries) == 1:

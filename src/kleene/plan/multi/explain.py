@@ -104,7 +104,7 @@ def explain_passes(passes: Passes, read: Sequence[str] = ()) -> str:
 
 def _reason(found: Pass, passes: Passes) -> str:
     if not found.keys:
-        return "no key divides the events: one task sees all"
+        return f"no key divides the events: {'slices of time' if found.sliced else 'one task sees all'}"
     sets = dict.fromkeys(passes.keys[name] for name in found.queries)
     if len({frozenset(item) for item in sets}) == 1:
         return "all that divides its events" if len(found.queries) == 1 else "all that divides the events of each"
