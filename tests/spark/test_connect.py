@@ -47,6 +47,6 @@ def test_case(name: str, differences: dict[str, Any]) -> None:
     assert differences[name] == []
 
 
-@pytest.mark.parametrize("name", spark_queries.QUERIES)
+@pytest.mark.parametrize("name", [*spark_queries.QUERIES, "statistics"])
 def test_query(name: str, differences: dict[str, Any]) -> None:
     assert differences[name] == []

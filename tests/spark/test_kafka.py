@@ -56,7 +56,7 @@ def report(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     broker.produce(job.events, records[BEFORE:])
     done = _driver(job, "finish", folder)
     out, _ = done.communicate(timeout=PATIENCE)
-    assert done.returncode == 0, (folder / "finish.log").read_text()[-5000:]
+    assert done.returncode == 0, _error(folder / "finish.log")
     found: dict[str, Any] = json.loads(out[out.index("{") :])
     return found
 
@@ -92,7 +92,7 @@ def _kill_in_a_batch(job: Job, folder: Path) -> None:
     try:
         end = time.monotonic() + PATIENCE
         while not _in_a_batch(checkpoints):
-            assert driver.poll() is None, (folder / "run.log").read_text()[-5000:]
+            assert driver.poll() is None, _error(folder / "run.log")
             assert time.monotonic() < end, f"no micro-batch after {PATIENCE} seconds"
             time.sleep(0.01)
     finally:
@@ -100,6 +100,12 @@ def _kill_in_a_batch(job: Job, folder: Path) -> None:
         driver.wait()
     assert all(_taken(checkpoint) < BEFORE for checkpoint in checkpoints), "the driver was done before it was killed"
     assert _rows(job.files) > 0, "the driver was killed before it had written a match"
+
+
+def _error(log: Path) -> str:
+    """The first exception in a log, which says more than the plan that it ends with."""
+    text = log.read_text()
+    return text[max(text.find("Exception") - 300, 0) :][:5000]
 
 
 def _in_a_batch(checkpoints: list[Path]) -> bool:

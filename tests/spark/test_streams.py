@@ -248,6 +248,12 @@ def test_what_a_stream_needs_is_said_at_once(spark: Any, folder: Folder, rocksdb
         kleene.rules("rules").run(frame_of(spark, pa.table({"ts": [1], "type": ["A"]})), **ROLES)
 
 
+def test_an_older_spark_is_refused(spark: Any, folder: Folder, rocksdb: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(spark), "version", property(lambda _: "4.1.2"))
+    with pytest.raises(kleene.PlanningError, match=r"streams need Spark 4.2 or newer, and this is Spark 4.1.2"):
+        kleene.query(QUERIES["rise"]).match(folder.frame(), **ROLES, watermark="1 minute")
+
+
 def test_a_stream_with_an_error_policy_stops_at_a_bad_row(folder: Folder) -> None:
     query = kleene.query(QUERIES["rise"])
     folder.end()

@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from kleene.common.errors import PlanningError, Problem
 from kleene.runtime.spark_batch import worker_interpreter
 from kleene.runtime.stream_bucket import MATCHES, PROBLEM, Bucket, BucketPlan, Labelled
 from kleene.runtime.stream_plan import EVENTS, LABELLED, LABELS, MADE, METRICS, RULES, StreamPlan
@@ -28,6 +29,9 @@ from kleene.runtime.stream_state import Header, decode_events, encode_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+OLDEST = (4, 2)
+"""The Spark that has all that streams need of stateful operators in Python."""
 
 REMEMBERED = 1 << 23
 """Buckets with so many events together are remembered by a worker process from one micro-batch to the next."""
@@ -181,6 +185,11 @@ def _row(kind: str, **values: Any) -> Row:
 
 def operated(plan: StreamPlan, packets: DataFrame) -> DataFrame:
     """The labelled rows of all buckets."""
+    version = packets.sparkSession.version
+    if tuple(map(int, version.split(".")[:2])) < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        message = f"streams need Spark {needed} or newer, and this is Spark {version}"
+        raise PlanningError(Problem(message, hint=f"pip install 'pyspark>={needed}'; tables are matched by older ones, too"))
     labelled = packets.groupBy("group").transformWithState(BucketProcessor(plan), LABELLED, "append", "eventTime")
     _settle_environment(labelled)
     return labelled
