@@ -160,3 +160,4 @@ def test_rules_that_are_read_while_it_runs(
     found = [json.loads(line) for line in captured.out.splitlines()]
     assert {(row["query"], row["query_version"], row["match_end"]) for row in found} == {("pairs", 1, 2), ("pairs", 1, 3)}
     assert "warning: 'wrong' is not in force: unknown variable 'z'" in captured.err
+    assert "\n  pairs: 2 matches\n" in captured.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -72,11 +73,16 @@ class Folder:
         empty = frame_of(self._spark, self._schema.empty_table())
         return self._spark.readStream.schema(empty.schema).option("maxFilesPerTrigger", 1).parquet(str(self.path / "in"))
 
-    def run(self, run: Any, *kinds: str) -> None:
-        """Lets a stream read what is there, as a query of its own from the checkpoint."""
+    def run(self, run: Any, *kinds: str) -> Counter[str]:
+        """Lets a stream read what is there, as a query of its own from the checkpoint; the matches that it counted."""
         sinks = {kind: str(self.path / kind) for kind in kinds or ("matches",)}
         query = run.write(sinks, checkpoint=str(self.path / "checkpoint"), trigger={"availableNow": True})
         query.awaitTermination()
+        counted: Counter[str] = Counter()
+        for progress in query.recentProgress:
+            metrics = progress["observedMetrics"]["kleene"].asDict()
+            counted.update({name: count for name, count in metrics.items() if name.startswith("matches_")})
+        return counted
 
     def rows(self, kind: str) -> list[str]:
         path = self.path / kind
@@ -190,21 +196,21 @@ def test_rules_change_between_micro_batches(spark: Any, folder: Folder, table: p
     )
     (rules / "stays.sase").write_text(stays)
     (rules / "changes.sase").write_text(f"PATTERN {first} WITHIN 5 minutes")
-    (rules / "goes.sase").write_text("PATTERN SEQ(A a, D d) WITHIN 5 minutes")
     by_id = {**ROLES, "partition_by": "id"}
 
-    def run() -> None:
-        given = kleene.rules(str(rules)).run(folder.frame(), **by_id, watermark="0 seconds")
-        folder.run(given, "matches", "problems")
+    def stream() -> Any:
+        return kleene.rules(str(rules)).run(folder.frame(), **by_id, watermark="0 seconds")
 
     folder.deliver(table.slice(0, 150))
-    run()
+    first_run = stream()
+    (rules / "goes.sase").write_text("PATTERN SEQ(A a, D d) WITHIN 5 minutes")
+    counted = folder.run(first_run, "matches", "problems")
     (rules / "changes.sase").write_text("PATTERN SEQ(A a, C b) WITHIN 5 minutes RETURN a.x AS low, b.x - a.x AS rise")
     (rules / "goes.sase").rename(rules / "goes.sase.paused")
     (rules / "wrong.sase").write_text("PATTERN SEQ(A a, B b) WHERE a.nothing = 1")
     folder.deliver(table.slice(150))
     folder.end()
-    run()
+    counted_later = folder.run(stream(), "matches", "problems")
     found = spark.read.parquet(str(folder.path / "matches")).collect()
 
     def ids(name: str, version: int) -> list[int]:
@@ -219,6 +225,11 @@ def test_rules_change_between_micro_batches(spark: Any, folder: Folder, table: p
     changed = "PATTERN SEQ(A a, C b) WITHIN 5 minutes RETURN a.x AS low, b.x - a.x AS rise"
     assert ids("changes", 2) == batch(changed, "changes", after)
     assert ids("goes", 1) == batch("PATTERN SEQ(A a, D d) WITHIN 5 minutes", "goes", before)
+    assert counted["matches_(new rules)"] == len(ids("goes", 1))
+    for name in ("stays", "changes"):
+        both = counted[f"matches_{name}"] + counted_later[f"matches_{name}"]
+        assert both == sum(row["query"] == name for row in found) > 0
+    assert counted_later["matches_(new rules)"] == 0
     row = next(row for row in found if row["query"] == "stays")
     assert [item["variable"] for item in row["events"]][-1] == "d"
     assert {item["event"]["id"] for item in row["events"]} == {row["events"][0]["event"]["id"]}

@@ -58,7 +58,7 @@ class Rules:
         """
         from kleene.common.schema import schema_of_arrow
         from kleene.runtime.spark_batch import arrow_schema
-        from kleene.runtime.spark_rules import rules_stream
+        from kleene.runtime.spark_rules import rule_names, rules_stream
         from kleene.runtime.spark_stream_run import Stage, StreamRun
         from kleene.runtime.stream_plan import StreamPlan
         from kleene.runtime.stream_rows import rows_schema
@@ -79,7 +79,8 @@ class Rules:
         plan = StreamPlan(described, schema, schema, over, given.bad_rows or "quarantine", given.max_events, compile=compile)
         rules = rules_stream(events.sparkSession, self.source)
         stage = Stage(events, plan, plan)
-        return StreamRun((stage,), {"rules": rows_schema(described, schema)}, given.watermark, rules)
+        known = rule_names(events.sparkSession, self.source)
+        return StreamRun((stage,), {"rules": rows_schema(described, schema)}, given.watermark, rules, known)
 
 
 def rules(source: str, *, functions: Mapping[str, Callable[..., Any]] | Iterable[Function] | None = None) -> Rules:

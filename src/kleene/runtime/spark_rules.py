@@ -43,6 +43,11 @@ def rules_stream(spark: SparkSession, source: str) -> DataFrame:
         return spark.readStream.format(FORMAT_NAME).option(SOURCE, source).load()
 
 
+def rule_names(spark: SparkSession, source: str) -> tuple[str, ...]:
+    """The names of the rules that a source has now; none on Spark Connect, whose driver may be on another machine."""
+    return () if "connect" in type(spark).__module__ else tuple(RuleWatch(str(Path(source).absolute())).next(Rules()).queries)
+
+
 class RuleSource(DataSource):
     """The data source of rules, which Spark runs in a Python process of the driver."""
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from kleene.common.errors import BindingError, PlanningError, Problem, nearest
 from kleene.runtime.spark_batch import worker_interpreter
 from kleene.runtime.spark_packing import broadcast, packed
-from kleene.runtime.spark_streaming import decoded, observed, operated
+from kleene.runtime.spark_streaming import NEW_RULES, decoded, observed, operated
 from kleene.runtime.stream_bucket import BAD, LATE, MATCHES, PROBLEM
 from kleene.runtime.stream_plan import StreamPlan
 
@@ -59,6 +59,8 @@ class StreamRun:
     watermark: str | int | None
     rules: DataFrame | None = None
     """The stream of rules, where they can change; matches then have the same columns whatever their query."""
+    known: tuple[str, ...] = ()
+    """The rules whose matches are counted by name: those that there are when the stream is made."""
 
     @property
     def matches(self) -> Any:
@@ -163,7 +165,7 @@ class StreamRun:
                     packets = packets.unionByName(broadcast(plan, self.rules), allowMissingColumns=True)
                 labelled = operated(plan, packets)
         assert labelled is not None
-        return observed(labelled, [] if self.rules is not None else list(self.schemas))
+        return observed(labelled, list(self.schemas)) if self.rules is None else observed(labelled, self.known, NEW_RULES)
 
     def _matches(self, labelled: DataFrame, query: str) -> DataFrame:
         return decoded(labelled, self.schemas[query], MATCHES, None if self.rules is not None else query)

@@ -30,6 +30,9 @@ from kleene.runtime.stream_state import Header, decode_events, encode_events
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+NEW_RULES = "(new rules)"
+"""What rules that were not there when the stream began are counted as."""
+
 OLDEST = (4, 2)
 """The Spark that has all that streams need of stateful operators in Python."""
 
@@ -212,12 +215,13 @@ def _settle_environment(labelled: DataFrame) -> None:
             environment.putIfAbsent(name, "")
 
 
-def observed(labelled: DataFrame, queries: Sequence[str]) -> DataFrame:
-    """The same rows, whose sums are in the progress of the streaming query."""
+def observed(labelled: DataFrame, queries: Sequence[str], others: str | None = None) -> DataFrame:
+    """The same rows, whose sums are in the progress of the streaming query: by query, those of `others` together."""
     counted = f.when(f.col("kind") == MATCHES, f.col("rows"))
-    by_query = [
-        f.coalesce(f.sum(f.when(f.col("query") == name, counted)), f.lit(0)).alias(f"matches_{name}") for name in queries
-    ]
+    named = {name: f.col("query") == name for name in queries}
+    if others is not None:
+        named[others] = ~f.col("query").isin(list(queries))
+    by_query = [f.coalesce(f.sum(f.when(which, counted)), f.lit(0)).alias(f"matches_{name}") for name, which in named.items()]
     sums = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in ("events", "late", "bad")]
     gauges = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in ("waiting", "kept", "state_rows", "state_bytes")]
     matches = f.coalesce(f.sum(counted), f.lit(0)).alias("matches")
