@@ -89,7 +89,7 @@ def sliced_together(
     found: dict[str, list[pa.RecordBatch]] = {item.name: [] for item in queries}
     put_together = partial(received, columns=table.schema.names, schema=schema)
     matched = match_slices(parts, lambda batch: batch, put_together, slices, strict=True)
-    for blocks in _sent(table, slices, schema, rng).values():
+    for _, blocks in sorted(_sent(table, slices, schema, rng).items()):
         rng.shuffle(blocks)
         for label in matched(iter(blocks)):
             assert label.column("failure")[0].as_py() is None, label.column("failure")[0]
