@@ -88,7 +88,7 @@ PLAN_SHARES = {
 """The same for how they are run."""
 
 
-@pytest.mark.parametrize("seed", mostly_long(SEEDS, 4))
+@pytest.mark.parametrize("seed", mostly_long(SEEDS))
 def test_every_shared_plan_agrees_with_the_oracle(seed: int) -> None:
     seen = assert_agreement(workload_pairs, seed, WORKLOADS)
     assert seen["refused"] <= 0.08 * seen["queries"], seen
