@@ -1,4 +1,4 @@
-"""Spark Connect gives what embedded gives: every case file and every query of `support/spark_queries.py`.
+"""Spark Connect gives what embedded gives: cases, some of them in every run, and every query of `support/spark_queries.py`.
 
 A Connect session cannot live in one process with a classic one, so a script has one of its own and reports what differs.
 """
@@ -19,19 +19,30 @@ from support import connect_run, spark_queries
 
 pytestmark = pytest.mark.spark
 
-CASES = [case for case in load_all(connect_run.CASES) if case.runs_on("spark")]
+CASES = [connect_run.name_of(case) for case in load_all(connect_run.CASES) if case.runs_on("spark")]
+EVERY = 4
+"""One case in so many is tested in every run: all of them run in a classic session, too."""
 
 
 @pytest.fixture(scope="module")
-def differences(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def differences(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     environment = {
         name: value for name, value in os.environ.items() if name not in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
     }
     environment["PYSPARK_PYTHON"] = sys.executable  # what runs the workers is for the server to say
     folder = tmp_path_factory.mktemp("connect")  # for the server's own files
     script = str(Path(connect_run.__file__))
+    chosen = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
+    asked = json.dumps([name for name in CASES if name in chosen])
     done = subprocess.run(
-        [sys.executable, script], env=environment, cwd=folder, capture_output=True, text=True, timeout=900, check=False
+        [sys.executable, script],
+        env=environment,
+        cwd=folder,
+        input=asked,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-5000:]
     report: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
@@ -42,7 +53,9 @@ def test_the_session_is_a_connect_session(differences: dict[str, Any]) -> None:
     assert "connect" in differences["session"]
 
 
-@pytest.mark.parametrize("name", [f"{case.path.name}:{case.line}" for case in CASES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (place % EVERY != 0)) for place, name in enumerate(CASES)]
+)
 def test_case(name: str, differences: dict[str, Any]) -> None:
     assert differences[name] == []
 

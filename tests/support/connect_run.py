@@ -1,4 +1,7 @@
-"""Run as a script: all case files and `spark_queries` on a Spark Connect session of its own; prints what differs as JSON."""
+"""Run as a script: cases and `spark_queries` on a Spark Connect session of its own; prints what differs as JSON.
+
+Standard input has the names of the cases, as JSON.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,18 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import kleene
 from kleene.testing.case_routes import differences, run
-from kleene.testing.cases import load_all
+from kleene.testing.cases import Case, load_all
 from support import engine_routes, spark, spark_queries
 
 CASES = Path(__file__).parents[1] / "cases"
 
 
+def name_of(case: Case) -> str:
+    return f"{case.path.name}:{case.line}"
+
+
 def main() -> int:
+    asked = set(json.load(sys.stdin))
     session = spark.connect_session()
     route = engine_routes.spark_route(lambda: session)
     found: dict[str, Any] = {"session": type(session).__module__}
@@ -31,8 +39,8 @@ def main() -> int:
             found[name] = [traceback.format_exc()]
 
     for case in load_all(CASES):
-        if case.runs_on("spark"):
-            note(f"{case.path.name}:{case.line}", lambda case=case: differences(case, run(case, route)))  # type: ignore[misc]
+        if name_of(case) in asked:
+            note(name_of(case), lambda case=case: differences(case, run(case, route)))  # type: ignore[misc]
     table = spark_queries.events()
     frame = spark.frame_of(session, table)
 
