@@ -62,7 +62,7 @@ def of_spark(query: kleene.Query, events: int, megabytes: int) -> int:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {**SETTINGS, "spark.executor.pyspark.memory": f"{megabytes}m"}
+    settings = {**SETTINGS, "spark.default.parallelism": "1", "spark.executor.pyspark.memory": f"{megabytes}m"}
     builder = SparkSession.builder.master("local[1]")
     for name, value in settings.items():
         builder = builder.config(name, value)
