@@ -1,6 +1,6 @@
 """Slices of time, cut anywhere, give the oracle's matches with the ids of a whole run, each once.
 
-6,000 random queries of every kind run with plain-Python kernels (in processes of their own: the choice is made when the engine
+9,000 random queries of every kind run with plain-Python kernels (in processes of their own: the choice is made when the engine
 is imported), some hundreds compiled. `tests/support/slice_pairs.py` does the comparing; as a script it runs any part of it by
 hand, and a failure names its example.
 """
@@ -20,8 +20,8 @@ from support.slice_pairs import KINDS
 from support.stream_pairs import StreamExample
 
 SEEDS = range(800, 820)
-EXAMPLES = 300
-"""Per seed; 20 seeds make 6,000."""
+EXAMPLES = 450
+"""Per seed; 20 seeds make 9,000."""
 
 SHARES = {
     **dict.fromkeys(KINDS, 0.15),

@@ -60,6 +60,6 @@ def test_case(name: str, differences: dict[str, Any]) -> None:
     assert differences[name] == []
 
 
-@pytest.mark.parametrize("name", [*spark_queries.QUERIES, "statistics"])
+@pytest.mark.parametrize("name", spark_queries.QUERIES)
 def test_query(name: str, differences: dict[str, Any]) -> None:
     assert differences[name] == []

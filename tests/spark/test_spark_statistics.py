@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +27,7 @@ from kleene.plan.statistics import Statistics
 from kleene.runtime import spark_statistics as sampling
 from kleene.runtime.spark_batch import arrow_schema
 from kleene.runtime.spark_statistics import collect_spark
-from support.spark import frame_of
+from support.spark import connect_session, frame_of
 
 KEYED = "PATTERN SEQ(A a, !(D d), B b, C c) WHERE [k] AND a.x < b.x AND b.y < c.y / 2 AND c.x > 4 WITHIN 60 seconds"
 
@@ -246,3 +251,27 @@ def test_the_session_is_as_it_was(spark: Any, frame: Any) -> None:
     before = settings()
     on_spark(KEYED, frame)
     assert settings() == before
+
+
+@pytest.mark.spark
+def test_connect_gives_what_a_classic_session_gives(frame: Any, table: pa.Table, tmp_path: Path) -> None:
+    """In a process of its own: a Connect session cannot live in one with a classic session."""
+    hidden = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    environment["PYSPARK_PYTHON"] = sys.executable
+    environment["PYTHONPATH"] = str(Path(__file__).parents[1])
+    command = [sys.executable, __file__]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-5_000:]
+    found = Statistics.from_json(json.loads(done.stdout[done.stdout.index("{") :]))
+    classic = on_spark(KEYED, frame)
+    assert (found.rates, found.events, found.same_partition) == (classic.rates, classic.events, classic.same_partition)
+    assert found.selectivities == pytest.approx(classic.selectivities, abs=0.06)
+
+
+if __name__ == "__main__":
+    session = connect_session()
+    found = on_spark(KEYED, frame_of(session, stream(40_000, keys=50, seconds=3_600)))
+    sys.stdout.write(json.dumps(found.to_json()))
+    sys.stdout.flush()
+    session.stop()

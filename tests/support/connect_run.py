@@ -14,7 +14,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import kleene
 from kleene.testing.case_routes import differences, run
 from kleene.testing.cases import Case, load_all
 from support import engine_routes, spark, spark_queries
@@ -50,22 +49,10 @@ def main() -> int:
 
     for name in spark_queries.QUERIES:
         note(name, lambda name=name: compared(name))  # type: ignore[misc]
-    note("statistics", lambda: _statistics(table, frame))
     json.dump(found, sys.stdout)
     sys.stdout.flush()
     session.stop()
     return 0
-
-
-def _statistics(table: Any, frame: Any) -> list[str]:
-    """How the statistics of a frame differ from those of the table, which samples more."""
-    query = kleene.query("PATTERN SEQ(A a, !(D d), B b) WHERE [k] AND a.x < b.x WITHIN 60")
-    wanted, given = (query.statistics(events, time="ts", type="type") for events in (table, frame))
-    close = all(
-        one.keys() == other.keys() and all(abs(value - other[name]) < 0.06 for name, value in one.items())
-        for one, other in ((wanted.rates, given.rates), (wanted.selectivities, given.selectivities))
-    )
-    return [] if close and wanted.events == given.events else [f"{wanted} embedded, {given} on Connect"]
 
 
 if __name__ == "__main__":

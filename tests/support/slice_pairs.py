@@ -161,7 +161,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # The same of queries that share slices.
     "short-shared-lead": rewritten(spark_workloads.RunningPart, "go_on", "since - self._part.lead + 1", "since"),
     "shared-to-the-end": rewritten(spark_workloads.RunningPart, "advance", "advance(until)", "finish()"),
-    "shared-lead-reported": broken(spark_workloads, "match_slices", "schema, part.since, part.since)", "schema, 0, 0)"),
+    "shared-lead-reported": broken(spark_workloads, "match_slices", "lead, events = divided", "lead, _ = divided"),
     # NON-OVERLAP within slices, or with what is not a candidate; the choice forgets, or does not see where things are.
     "apart-in-slices": broken(time_slices, "needs_choice", "is Output.NON_OVERLAP", "is None"),
     "chosen-too-soon": broken(apart, "choose_apart", "first[best] if candidates else last[best]", "last[best]"),

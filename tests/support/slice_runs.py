@@ -22,9 +22,10 @@ from kleene.interfaces.api import Query, make_options
 from kleene.plan.multi.search import MultiOptions
 from kleene.plan.optimizer import Plan
 from kleene.plan.slicing import obstacle
+from kleene.runtime import spark_workloads
 from kleene.runtime.arrow import batches_of, in_stream_order
 from kleene.runtime.slice_blocks import packed, received
-from kleene.runtime.spark_workloads import Part, match_slices
+from kleene.runtime.spark_workloads import Part
 from kleene.runtime.stream_units import QuerySet, StreamQuery
 from kleene.testing.case_routes import Route
 from kleene.testing.cases import Case, Row
@@ -88,7 +89,7 @@ def sliced_together(
     slices = time_slices.time_slices(cuts, [cut - lead + 1 for cut in cuts])
     found: dict[str, list[pa.RecordBatch]] = {item.name: [] for item in queries}
     put_together = partial(received, columns=table.schema.names, schema=schema)
-    matched = match_slices(parts, lambda batch: batch, put_together, slices, strict=True)
+    matched = spark_workloads.match_slices(parts, lambda batch: batch, put_together, slices, strict=True)
     for _, blocks in sorted(_sent(table, slices, schema, rng).items()):
         rng.shuffle(blocks)
         for label in matched(iter(blocks)):

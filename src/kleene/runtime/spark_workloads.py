@@ -285,9 +285,9 @@ def match_slices(
         events, part = pa.Table.from_batches(map(named, task.events.to_batches())), slices[task.number]
         running = [RunningPart(item, events.schema, strict=strict) for item in parts]
         if part.leading:
+            lead, events = divided(events, parts[0].plans[0].bound.schema, part.horizon, part.since)
             for item in running:
-                yield from item.go_on(events, part.since)
-            _, events = divided(events, parts[0].plans[0].bound.schema, part.since, part.since)
+                yield from item.go_on(lead, part.since)
         for batch in events.to_batches():
             for item in running:
                 yield from item.feed(batch)
@@ -311,10 +311,10 @@ class RunningPart:
         self._left = {item.name: item for item in part.unit.queries}
         """The queries that have not failed."""
 
-    def go_on(self, events: pa.Table, since: int) -> Batches:
+    def go_on(self, lead: pa.Table, since: int) -> Batches:
         """Takes in what matters of the events before a slice of time, and gives nothing but errors."""
         horizon = since - self._part.lead + 1
-        lead, _ = divided(events.select(self._columns), self._part.plans[0].bound.schema, horizon, since)
+        lead, _ = divided(lead.select(self._columns), self._part.plans[0].bound.schema, horizon, since)
         try:
             go_on(self._unit.plan, self._matcher, lead.to_batches(), horizon, since)
         except KleeneError as error:

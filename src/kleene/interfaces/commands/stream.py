@@ -140,8 +140,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-events",
         metavar="N",
         type=shared.count,
-        default=50_000_000,
-        help="events that one bucket of keys keeps; a stream that needs more stops (default %(default)s)",
+        help="events that one bucket of keys keeps; a stream that needs more stops (default 50000000)",
     )
     shared.add_plan(parser)
 
@@ -283,8 +282,9 @@ def _run(arguments: argparse.Namespace, queries: Workload | Rules, events: DataF
         "limits": shared.limits(arguments),
         "stats": shared.statistics(arguments),
         "watermark": arguments.watermark,
-        "max_events": arguments.max_events,
     }
+    if arguments.max_events is not None:
+        options["max_events"] = arguments.max_events
     asked: Any = queries
     if isinstance(queries, Workload) and len(queries.queries) == 1:
         (asked,) = queries.queries.values()
