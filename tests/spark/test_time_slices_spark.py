@@ -96,6 +96,19 @@ def test_slices_give_the_embedded_matches(name: str, frame: Any, table: pa.Table
     assert "slices of time" in found, found
 
 
+def test_wide_events_make_more_slices(frame: Any, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of a task bounds its slice: in rows, or where they are wide in bytes."""
+    monkeypatch.setattr(spark_times, "MOST_ROWS", 1_000)
+    monkeypatch.setattr(spark_times, "MOST_BYTES", 10_000)
+    wide = table.append_column("text", pa.array(["é" * 100] * table.num_rows))
+    query = "PATTERN SEQ(A a, B b) WHERE a.{0} <= b.{0} WITHIN 5"
+
+    def slices(given: pa.Table, column: str) -> int:
+        return int(both(query.format(column), frame_of(frame.sparkSession, given), given).split()[0])
+
+    assert slices(wide, "text") > slices(table, "x") > 1
+
+
 @pytest.mark.parametrize("name", mostly_long([name for name in SLICED if name not in ("contiguous", "any order")], always=3))
 def test_a_hot_key_is_sliced_alone(name: str, frame: Any, table: pa.Table) -> None:
     query, options = SLICED[name]

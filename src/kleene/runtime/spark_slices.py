@@ -78,7 +78,7 @@ def _slices(plan: CounterPlan, times: Times, tasks: int) -> tuple[Slice, ...] | 
     """The slices of a plan: as many as there are tasks, of neither few events nor very many; where there are no summaries, so
     few that none is needed. None if one task should do all.
     """
-    fewest, most = times.events // spark_times.FEWEST_ROWS, -(-times.events // spark_times.MOST_ROWS)
+    fewest, most = times.events // spark_times.FEWEST_ROWS, -(-times.events // times.most_rows)
     count = min(max(min(tasks, fewest), most), MOST_SLICES)
     while count > 1:
         cuts = times.cuts(count)

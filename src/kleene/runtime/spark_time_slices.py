@@ -144,9 +144,9 @@ def slicing_of(plan: Shuffled, events: DataFrame, low_of: Callable[[DataFrame, T
         return None
     low = low_of(events, times)
     counts = {min(turns * tasks, times.events // spark_times.FEWEST_ROWS) for turns in TURNS}
-    counts.add(-(-times.events // spark_times.MOST_ROWS))
+    counts.add(-(-times.events // times.most_rows))
     ways = [_slicing(times, low, min(count, MOST_SLICES)) for count in sorted(counts) if count > 1]
-    fitting = [way for way in ways if max(way.sizes) <= 2 * spark_times.MOST_ROWS] or ways
+    fitting = [way for way in ways if max(way.sizes) <= 2 * times.most_rows] or ways
     best = min(fitting, key=lambda way: _cost(way, tasks), default=None)
     whole = times.events + SLICE_COST
     return best if best is not None and len(best.slices) > 1 and _cost(best, tasks) < whole else None

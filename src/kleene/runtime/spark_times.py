@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructField, StructType
 
 from kleene.common.columns import time_values
 
@@ -19,7 +20,7 @@ Array = np.ndarray[Any, Any]
 FEWEST_ROWS = 250_000
 """A slice of fewer relevant rows is not worth a task."""
 
-MOST_ROWS = 2_000_000
+MOST_ROWS, MOST_BYTES = 2_000_000, 128 << 20
 """A task holds its slice, and what leads to it, in memory."""
 
 MOST_SLICES = 512
@@ -43,6 +44,13 @@ class Times:
     first: int
     last: int
     quantiles: Array
+    width: float = 0
+    """About so many bytes a row."""
+
+    @property
+    def most_rows(self) -> int:
+        """A slice of more does not fit into the memory of a task."""
+        return max(min(MOST_ROWS, int(MOST_BYTES / max(self.width, 1))), 1)
 
     def cuts(self, count: int) -> list[int]:
         """Instants at which slices begin that have about as many events, so many with the one before all."""
@@ -66,6 +74,7 @@ def time_column(plan: Shuffled) -> str:
 def sampled_times(events: DataFrame, time: str, unit: str | None) -> Times:
     """What a sample tells of a time column: a job of its own."""
     quantiles = ", ".join(f"{number / MOST_SLICES}D" for number in range(1, MOST_SLICES))
+    width = " + ".join(_width(field) for field in events.schema)
     found = (
         events.where(f"rand() < {SAMPLED}")
         .selectExpr(
@@ -73,6 +82,7 @@ def sampled_times(events: DataFrame, time: str, unit: str | None) -> Times:
             f"min({time}) AS low",
             f"max({time}) AS high",
             f"percentile_approx({time}, array({quantiles})) AS cuts",
+            f"avg({width}) AS width",
         )
         .toArrow()
     )
@@ -80,7 +90,15 @@ def sampled_times(events: DataFrame, time: str, unit: str | None) -> Times:
     if not count:
         return Times(0, 0, 0, np.empty(0, np.int64))
     first, last = (int(time_values(found.column(name).combine_chunks(), unit)[0]) for name in ("low", "high"))
-    return Times(round(count / SAMPLED), first, last, time_values(found.column("cuts").combine_chunks().flatten(), unit))
+    cuts = time_values(found.column("cuts").combine_chunks().flatten(), unit)
+    return Times(round(count / SAMPLED), first, last, cuts, found.column("width")[0].as_py())
+
+
+def _width(field: StructField) -> str:
+    """About how many bytes a value of a column takes in Arrow, in SQL."""
+    if isinstance(field.dataType, StringType | BinaryType | ArrayType | MapType | StructType):
+        return f"coalesce(octet_length(cast({field.name} AS string)), 0)"
+    return "8"
 
 
 def is_small(events: DataFrame) -> bool:
