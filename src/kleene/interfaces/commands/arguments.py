@@ -158,6 +158,33 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_range(parser: argparse.ArgumentParser) -> None:
+    """`--key`, `--since` and `--until`: some of the events."""
+    some = parser.add_argument_group("which events")
+    some.add_argument(
+        "--key", metavar="COLUMN=VALUE", type=_key, action="append", default=[], help="those with this value; may be repeated"
+    )
+    some.add_argument("--since", metavar="TIME", help="from this time on")
+    some.add_argument("--until", metavar="TIME", help="up to this time, itself included")
+
+
+def range_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Which events, as `why_not` and `explore` take them."""
+    return {"key": dict(arguments.key) or None, "since": arguments.since, "until": arguments.until}
+
+
+def _key(text: str) -> tuple[str, str]:
+    """A column and a value; the value stays text, and is read as the column's type.
+
+    >>> _key("item=7")
+    ('item', '7')
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"expected COLUMN=VALUE, found {text!r}")
+    return name, value
+
+
 def query_and_events(arguments: argparse.Namespace) -> tuple[str | None, list[str]]:
     """The query's file, if it is not after `-q`, and those of the events."""
     source, *paths = arguments.inputs if arguments.query is None else (None, *arguments.inputs)

@@ -1,0 +1,304 @@
+"""What `why_not` answers: a report for programs, as text, as HTML and as JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from kleene.interfaces.why_not_misses import value_text
+from kleene.pattern.relax import Constraint, Demand
+
+ELEMENTS_SHOWN = 4
+"""Of a variable with more events, the first ones and the last one are shown."""
+
+_SAYS = {
+    Demand.CONDITION: "condition",
+    Demand.HAVING: "HAVING",
+    Demand.NEGATION: "negation",
+    Demand.REPETITION: "repetition",
+    Demand.WINDOW: "window",
+    Demand.ORDER: "order",
+    Demand.STRATEGY: "strategy",
+    Demand.OVERLAP: "output",
+    Demand.KEY: "equivalence test",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many there are: exactly, or at least so many where the search was bounded."""
+
+    number: int
+    exact: bool = True
+
+    def words(self, one: str, many: str) -> str:
+        """The number with its noun.
+
+        >>> Count(1200, exact=False).words("near miss", "near misses"), Count(0).words("match", "matches")
+        ('at least 1,200 near misses', 'no match')
+        """
+        if self.number == 0:
+            return f"no {one}" if self.exact else f"no {one} found, but not all were looked at"
+        noun = one if self.number == 1 else many
+        return f"{'' if self.exact else 'at least '}{self.number:,} {noun}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some events that belong together: a near miss, or the beginning of a match. Of AGG, a row that is not shown."""
+
+    events: Mapping[str, tuple[Mapping[str, Any], ...]]
+    """The events of each variable, with all of their columns."""
+    shown: Mapping[str, tuple[tuple[str, ...], ...]]
+    """The same in words: of each event its type, its time, and what the query reads."""
+    reasons: tuple[str, ...] = ()
+    """Why it breaks each constraint of its cause."""
+    amounts: tuple[Any, ...] = ()
+    """By how much: a number or a length of time; None where it is neither."""
+    row: Mapping[str, Any] | None = None
+    """The row of AGG."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """How many events a component has to choose from."""
+
+    variable: str
+    text: str
+    negated: bool
+    optional: bool
+    """Whether a match need not have an event of it."""
+    events: int
+    """Of its types."""
+    passing: int
+    """That also meet the conditions which read one event of it and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The pattern up to one of its parts, and how many matches that much has."""
+
+    text: str
+    """The pattern so far."""
+    part: str
+    """Its last part."""
+    demands: tuple[str, ...]
+    """The conditions that read this part and nothing after it."""
+    window: str | None
+    """The window that it must be in with those before it."""
+    matches: Count
+    latest: Found | None
+    """The one that ends last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Constraints that alone (or, if there are several, only together) stand between some events and a match."""
+
+    constraints: tuple[Constraint, ...]
+    count: Count
+    """How many near misses there are: combinations of events that break these constraints and no other."""
+    nearest: tuple[Found, ...]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of the constraints: condition, window, negation, order, key, ..."""
+        return tuple(item.demand.value for item in self.constraints)
+
+    @property
+    def text(self) -> str:
+        """The constraints as the query has them."""
+        return " and ".join(item.text for item in self.constraints)
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """How far a query got over some events, what stopped it, and the nearest misses; `str()` of it is the report."""
+
+    query: str
+    """The query's name."""
+    scope: str
+    """Which events were asked about, in words after "events"; empty for all."""
+    events: int
+    bad_rows: int
+    first: Any
+    """The time of the first event."""
+    last: Any
+    aggregates: bool
+    """Whether the query has AGG: its answer is rows, and matches are those that they are of."""
+    rows: Count | None
+    """How many rows of AGG there are."""
+    matches: Count
+    components: tuple[Component, ...]
+    progress: tuple[tuple[Step, ...], ...]
+    """For each alternative of a pattern that is an OR, else for the one, part after part, up to the first that had no match."""
+    causes: tuple[Cause, ...]
+    """One constraint each; several only where no single one suffices."""
+    untried: tuple[tuple[str, str], ...] = ()
+    """Constraints without which the query cannot be asked, and why."""
+
+    @property
+    def is_matched(self) -> bool:
+        """Whether the query has an answer in these events."""
+        return (self.matches if self.rows is None else self.rows).number > 0
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        """The report for a notebook. Everything in it is escaped: values come from events."""
+        parts = [f"<b>{escape(head)}</b><pre>{escape(chr(10).join(lines))}</pre>" for head, lines in self._sections() if lines]
+        return f"<div>{''.join(parts)}</div>"
+
+    def _lines(self) -> Iterator[str]:
+        for number, (head, lines) in enumerate(self._sections()):
+            if lines:
+                yield from ([""] if number else []) + [head]
+                yield from (f"  {line}".rstrip() for line in lines)
+
+    def _sections(self) -> Iterator[tuple[str, list[str]]]:
+        yield f"why not: {self.query}", list(self._summary())
+        yield "events for each component", _aligned([(item.text, *_available(item)) for item in self.components])
+        for number, steps in enumerate(self.progress, 1):
+            head = "how far it got" if len(self.progress) == 1 else f"how far it got, alternative {number}"
+            yield head, list(_progress(steps))
+        head = "what stopped others" if self.is_matched else "what stopped it"
+        if self.causes and len(self.causes[0].constraints) > 1:
+            head += ": two constraints at once, none alone"
+        yield head, list(self._stopped())
+
+    def _summary(self) -> Iterator[str]:
+        found = f"{self.events:,} {'event' if self.events == 1 else 'events'}"
+        if self.scope:
+            found += f" {self.scope}"
+        if self.events:
+            found += f", from {value_text(self.first)} to {value_text(self.last)}"
+        yield found
+        if self.bad_rows:
+            yield f"{self.bad_rows:,} bad rows were left out"
+        if self.rows is not None:
+            yield f"{self.rows.words('row', 'rows')} of AGG, over {self.matches.words('match', 'matches')}"
+        else:
+            yield self.matches.words("match", "matches")
+
+    def _stopped(self) -> Iterator[str]:
+        missing = [item.text for item in self.components if not (item.negated or item.optional or item.passing)]
+        for text in missing:
+            yield f"no event for {text}"
+        for cause in self.causes:
+            kinds = " and ".join(_SAYS[item.demand] for item in cause.constraints)
+            yield f"{cause.text} ({kinds}): {cause.count.words('near miss', 'near misses')}"
+            for found in cause.nearest:
+                yield from (f"  {line}" for line in _found(found))
+        if not self.causes and not missing:
+            broken = "one constraint only" if self.is_matched else "one constraint only, or two"
+            yield f"nothing: no combination of events breaks {broken}"
+        for text, reason in self.untried:
+            yield f"not tried without {text}: {reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as data that JSON can write: moments in ISO 8601, lengths of time in seconds."""
+        return {
+            "query": self.query,
+            "scope": self.scope,
+            "events": self.events,
+            "bad_rows": self.bad_rows,
+            "first": _plain(self.first),
+            "last": _plain(self.last),
+            "rows": None if self.rows is None else _count(self.rows),
+            "matches": _count(self.matches),
+            "components": [
+                {name: getattr(item, name) for name in ("variable", "text", "negated", "optional", "events", "passing")}
+                for item in self.components
+            ],
+            "progress": [[_step(step) for step in steps] for steps in self.progress],
+            "causes": [
+                {
+                    "constraints": [{"kind": item.demand.value, "text": item.text} for item in cause.constraints],
+                    "near_misses": _count(cause.count),
+                    "nearest": [_plain_found(found) for found in cause.nearest],
+                }
+                for cause in self.causes
+            ],
+            "untried": [{"constraint": text, "reason": reason} for text, reason in self.untried],
+        }
+
+
+def _available(item: Component) -> tuple[str, ...]:
+    events = f"{item.events:,} {'event' if item.events == 1 else 'events'}"
+    if item.passing == item.events:
+        return (events,)
+    return events, f"{item.passing:,} {'meets' if item.passing == 1 else 'meet'} the conditions on one event"
+
+
+def _progress(steps: Sequence[Step]) -> Iterator[str]:
+    yield from _aligned([(step.text, step.matches.words("match", "matches")) for step in steps])
+    if not steps or steps[-1].matches.number:
+        return
+    reached = [step for step in steps if step.matches.number]
+    if reached and reached[-1].latest is not None:
+        yield "the latest that got so far:"
+        yield from (f"  {line}" for line in _found(reached[-1].latest))
+    wanted = " AND ".join(steps[-1].demands)
+    within = f" within {steps[-1].window}" if steps[-1].window else ""
+    yield f"waited for {steps[-1].part}" + (f" where {wanted}" if wanted else "") + within
+
+
+def _found(found: Found) -> Iterator[str]:
+    if found.row is not None:
+        yield " ".join(f"{name}={value_text(value)}" for name, value in found.row.items())
+    rows = []
+    for name, held in found.shown.items():
+        for number, words in enumerate(held, 1):
+            if number < ELEMENTS_SHOWN or number == len(held):
+                rows.append((name if len(held) == 1 else f"{name}[{number}]", *words))
+    yield from _aligned(rows)
+    yield from (f"-> {reason}" for reason in found.reasons)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, in columns."""
+    widths = [max(len(row[place]) for row in rows if len(row) > place) for place in range(max(map(len, rows), default=0))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
+
+
+def _count(count: Count) -> dict[str, Any]:
+    return {"number": count.number, "exact": count.exact}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "pattern": step.text,
+        "part": step.part,
+        "conditions": list(step.demands),
+        "window": step.window,
+        "matches": _count(step.matches),
+        "latest": None if step.latest is None else _plain_found(step.latest),
+    }
+
+
+def _plain_found(found: Found) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "events": {name: [_plain(event) for event in events] for name, events in found.events.items()},
+        "reasons": list(found.reasons),
+        "amounts": [_plain(amount) for amount in found.amounts],
+    }
+    return plain if found.row is None else {**plain, "row": _plain(found.row)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dt.datetime | dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, dt.timedelta):
+        return value.total_seconds()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, int | float | str | bool) else str(value)

@@ -1,0 +1,332 @@
+"""What a query demands of its events, one constraint at a time, and the query without it: what `why_not` asks again.
+
+`constraints` lists the demands, `without` takes one away, `steps` cuts a pattern into growing parts, `alone` keeps one
+component. All are pure functions from queries to queries. They expect a query whose names are resolved, as `base` makes it;
+a schema tells them which types have which attributes, if not all have all.
+
+Without a constraint a query has every match that it has with it, and more. So what depends on the constraint goes with it:
+- Without its window, negation that is bounded by nothing else (at the start, at the end, under AND). It forbids nothing in a
+  match that is longer than the window, except under AND.
+- Without the order of SEQ, all negation: it has no neighbours then.
+- Without an equivalence test, a negative component must still agree with every positive one. It forbids nothing where these
+  differ among themselves.
+Under another strategy than skip_till_any_match, in windows of events and under NON-OVERLAP, other matches may go when a
+constraint does, because other events are selected or counted.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kleene.common.errors import BindingError
+from kleene.common.schema import EventSchema
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.conditions import condition_of
+from kleene.pattern.normalize import normalize
+from kleene.pattern.operators import (
+    KLEENE_PLUS,
+    Conjunction,
+    Disjunction,
+    Event,
+    Pattern,
+    Quantifier,
+    Sequence,
+    events,
+)
+from kleene.pattern.policies import LogicalQuery, Output, Strategy
+from kleene.pattern.predicates import (
+    Attribute,
+    Comparison,
+    Element,
+    Equivalence,
+    Expression,
+    conjunction,
+    conjuncts,
+    transform,
+    variables,
+)
+from kleene.pattern.text import expression_text, pattern_text, window_text
+
+
+class Demand(enum.Enum):
+    """The kinds of constraints."""
+
+    CONDITION = "condition"
+    """A conjunct of WHERE."""
+    HAVING = "having"
+    """A conjunct of HAVING."""
+    NEGATION = "negation"
+    REPETITION = "repetition"
+    """The least number of events of a component."""
+    WINDOW = "window"
+    ORDER = "order"
+    STRATEGY = "strategy"
+    OVERLAP = "overlap"
+    """OUTPUT NON-OVERLAP."""
+    KEY = "key"
+    """An equivalence test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One demand of a query, as data and as text."""
+
+    demand: Demand
+    text: str
+    expression: Expression | None = None
+    """Of a condition, HAVING or an equivalence test."""
+    variable: str | None = None
+    """Of a negation or a repetition."""
+
+
+def base(bound: BoundQuery) -> LogicalQuery:
+    """A bound query as a query again: names resolved, every equivalence test in WHERE, nothing but matches asked for."""
+    others = [item for item in conjuncts(bound.query.where) if not isinstance(item, Equivalence)]
+    return replace(
+        bound.query,
+        where=conjunction([*bound.equivalences, *others]),
+        group_by=(),
+        aggregates=(),
+        having=None,
+        emit_on_change=False,
+        returns=(),
+        into=None,
+        text=None,
+    )
+
+
+def constraints(query: LogicalQuery) -> tuple[Constraint, ...]:
+    """The demands of a query, those of WHERE first, equivalence tests last.
+
+    >>> from kleene.language.parser import parse
+    >>> query = parse("PATTERN SEQ(A a, !(N n), B b) WHERE [id] AND a.x < b.x AND n.y > 1 WITHIN 1 hour")
+    >>> [item.text for item in constraints(query)]
+    ['a.x < b.x', '!(N n)', 'WITHIN 1 hour', 'SEQ(A a, B b)', '[id]']
+    """
+    return tuple(_constraints(query))
+
+
+def _constraints(query: LogicalQuery) -> Iterator[Constraint]:
+    negative = _negatives(query.pattern)
+    for item in conjuncts(query.where):
+        # A condition on a negative component says what is forbidden: without it more would be, not less.
+        if not isinstance(item, Equivalence) and not variables(item) & negative:
+            yield Constraint(Demand.CONDITION, expression_text(item), item)
+    for item in conjuncts(query.having):
+        yield Constraint(Demand.HAVING, expression_text(item), item)
+    for event in events(query.pattern):
+        if event.negated:
+            yield Constraint(Demand.NEGATION, pattern_text(event), variable=event.variable)
+        elif event.quantifier is not None and event.quantifier.low > 1:
+            yield Constraint(Demand.REPETITION, pattern_text(event), variable=event.variable)
+    if query.within is not None:
+        yield Constraint(Demand.WINDOW, f"WITHIN {window_text(query.within)}")
+    if query.strategy is Strategy.SKIP_TILL_ANY_MATCH:
+        positive = _without_components(query.pattern, negative)
+        if positive is not None and positive != _in_any_order(positive):
+            yield Constraint(Demand.ORDER, pattern_text(positive))
+    else:
+        yield Constraint(Demand.STRATEGY, query.strategy.value)
+    if query.output is Output.NON_OVERLAP:
+        yield Constraint(Demand.OVERLAP, "OUTPUT NON-OVERLAP")
+    for item in conjuncts(query.where):
+        if isinstance(item, Equivalence):
+            yield Constraint(Demand.KEY, expression_text(item), item)
+
+
+def without(query: LogicalQuery, constraint: Constraint, schema: EventSchema | None = None) -> LogicalQuery:
+    """The query without one of its constraints.
+
+    >>> from kleene.language.parser import parse
+    >>> from kleene.pattern.text import query_text
+    >>> query = parse("PATTERN SEQ(A a, !(N n), B b) WHERE [id] AND a.x < b.x AND n.y > 1 WITHIN 1 hour")
+    >>> for item in constraints(query):
+    ...     print(query_text(without(query, item)).replace(chr(10), " "))
+    PATTERN SEQ(A a, !(N n), B b) WHERE [id] AND n.y > 1 WITHIN 1 hour
+    PATTERN SEQ(A a, B b) WHERE [id] AND a.x < b.x WITHIN 1 hour
+    PATTERN SEQ(A a, !(N n), B b) WHERE [id] AND a.x < b.x AND n.y > 1
+    PATTERN AND(A a, B b) WHERE [id] AND a.x < b.x WITHIN 1 hour
+    PATTERN SEQ(A a, !(N n), B b) WHERE a.x < b.x AND n.y > 1 AND n.id = a.id AND n.id = b.id WITHIN 1 hour
+    """
+    match constraint.demand:
+        case Demand.CONDITION:
+            return replace(query, where=_less(query.where, constraint.expression))
+        case Demand.HAVING:
+            return replace(query, having=_less(query.having, constraint.expression))
+        case Demand.NEGATION:
+            return _dropped(query, {str(constraint.variable)}, schema)
+        case Demand.REPETITION:
+            return replace(query, pattern=_repeated_once(query.pattern, constraint.variable))
+        case Demand.WINDOW:
+            return replace(_dropped(query, _open_ended(query.pattern), schema), within=None)
+        case Demand.ORDER:
+            plain = _dropped(query, _negatives(query.pattern), schema)
+            return replace(plain, pattern=_in_any_order(plain.pattern))
+        case Demand.STRATEGY:
+            return replace(query, strategy=Strategy.SKIP_TILL_ANY_MATCH, strategy_variables=())
+        case Demand.OVERLAP:
+            return replace(query, output=Output.ALL)
+        case Demand.KEY:
+            assert isinstance(constraint.expression, Equivalence)
+            return _without_key(query, constraint.expression, schema)
+
+
+def steps(query: LogicalQuery, schema: EventSchema | None = None) -> tuple[tuple[LogicalQuery, ...], ...]:
+    """The pattern part by part: for each alternative of a top-level OR the queries for its first part, its first two, ...
+
+    A part is what stands directly under SEQ or AND. A query has the conditions that read nothing beyond its parts, and negation
+    between them. Where all parts so far may be absent, there is no query.
+
+    >>> from kleene.language.parser import parse
+    >>> from kleene.pattern.text import query_text
+    >>> query = parse("PATTERN SEQ(A a, !(N n), B+ b[], C c) WHERE [id] AND a.x < c.x AND n.y > 1 WITHIN 5")
+    >>> for step in steps(query)[0]:
+    ...     print(query_text(step).replace(chr(10), " "))
+    PATTERN A a WHERE [id] WITHIN 5
+    PATTERN SEQ(A a, !(N n), B+ b[]) WHERE [id] AND n.y > 1 WITHIN 5
+    PATTERN SEQ(A a, !(N n), B+ b[], C c) WHERE [id] AND a.x < c.x AND n.y > 1 WITHIN 5
+    """
+    alternatives = query.pattern.parts if isinstance(query.pattern, Disjunction) else (query.pattern,)
+    return tuple(tuple(_steps(query, pattern, schema)) for pattern in alternatives)
+
+
+def _steps(query: LogicalQuery, pattern: Pattern, schema: EventSchema | None) -> Iterator[LogicalQuery]:
+    parts = pattern.parts if isinstance(pattern, Sequence | Conjunction) else (pattern,)
+    kind = Conjunction if isinstance(pattern, Conjunction) else Sequence
+    positive = [place for place, part in enumerate(parts) if any(not event.negated for event in events(part))]
+    for place in positive:
+        taken = parts[positive[0] : place + 1]
+        if kind is Conjunction:
+            taken = tuple(part for part in taken if not (isinstance(part, Event) and part.negated))
+        found = taken[0] if len(taken) == 1 else kind(taken)
+        try:
+            # What is bounded by the window alone is decided on whole matches: their ends bound it.
+            found = _without_components(found, _open_ended(found)) or found
+        except BindingError:  # every part so far may be absent
+            continue
+        yield _with_pattern(query, found, schema)
+
+
+def alone(query: LogicalQuery, variable: str, schema: EventSchema | None = None) -> LogicalQuery:
+    """The query for single events that a component can bind: the conditions that read one of its events and nothing else.
+
+    >>> from kleene.language.parser import parse
+    >>> from kleene.pattern.text import query_text
+    >>> print(query_text(alone(parse("PATTERN SEQ(A+ a[], B b) WHERE [id] AND a[].x > 1 AND a[1].y = 2 AND b.x > 3"), "a")))
+    PATTERN A a
+    WHERE a.x > 1
+    """
+    event = next(item for item in events(query.pattern) if item.variable == variable)
+    arrays = frozenset((variable,)) if event.is_kleene else frozenset()
+
+    def applies(item: Expression) -> bool:
+        if isinstance(item, Equivalence):
+            return item.value is not None and _has(event, item.name, schema)  # one event agrees with itself
+        if not event.is_kleene:
+            return variables(item) <= {variable}
+        return condition_of(item, arrays).reads_only(variable, "each")
+
+    def single(node: Expression) -> Expression:
+        return replace(node, element=Element.SINGLE) if isinstance(node, Attribute) else node
+
+    where = [transform(item, single) if event.is_kleene else item for item in conjuncts(query.where) if applies(item)]
+    return replace(
+        query,
+        pattern=Event(event.types, variable),
+        where=conjunction(where),
+        strategy=Strategy.SKIP_TILL_ANY_MATCH,
+        strategy_variables=(),
+        within=None,
+        output=Output.ALL,
+    )
+
+
+def open_ended(query: LogicalQuery) -> frozenset[str]:
+    """The negative components that only the window bounds: at the start, at the end, under AND."""
+    return frozenset(_open_ended(query.pattern))
+
+
+def _has(event: Event, name: str, schema: EventSchema | None) -> bool:
+    """Whether some type of a component has an attribute."""
+    return schema is None or any(name in schema.attributes_of(kind) for kind in event.types)
+
+
+def _less(condition: Expression | None, conjunct: Expression | None) -> Expression | None:
+    return conjunction([item for item in conjuncts(condition) if item != conjunct])
+
+
+def _negatives(pattern: Pattern) -> set[str]:
+    return {event.variable for event in events(pattern) if event.negated}
+
+
+def _open_ended(pattern: Pattern) -> set[str]:
+    negatives = [item for branch in normalize(pattern) for item in branch.negatives]
+    return {item.event.variable for item in negatives if item.anywhere or not item.before or not item.after}
+
+
+def _dropped(query: LogicalQuery, names: set[str], schema: EventSchema | None) -> LogicalQuery:
+    """The query without some components and what is said of them."""
+    pattern = _without_components(query.pattern, names)
+    assert pattern is not None, "negative components are never all there is"
+    return _with_pattern(query, pattern, schema)
+
+
+def _with_pattern(query: LogicalQuery, pattern: Pattern, schema: EventSchema | None) -> LogicalQuery:
+    """The query with a part of its pattern, and the conditions that read nothing else."""
+    known = {event.variable for event in events(pattern)}
+
+    def applies(item: Expression) -> bool:
+        if isinstance(item, Equivalence):
+            return any(_has(event, item.name, schema) for event in events(pattern))
+        return variables(item) <= known
+
+    where = conjunction([item for item in conjuncts(query.where) if applies(item)])
+    listed = tuple(name for name in query.strategy_variables if name in known)
+    return replace(query, pattern=pattern, where=where, strategy_variables=listed)
+
+
+def _without_components(pattern: Pattern, names: set[str]) -> Pattern | None:
+    """A pattern without some components; one of a single part is that part, one of none is None."""
+    if isinstance(pattern, Event):
+        return None if pattern.variable in names else pattern
+    assert isinstance(pattern, Sequence | Conjunction | Disjunction)
+    left = tuple(part for item in pattern.parts if (part := _without_components(item, names)) is not None)
+    if len(left) < 2:
+        return left[0] if left else None
+    return replace(pattern, parts=left)
+
+
+def _in_any_order(pattern: Pattern) -> Pattern:
+    if not isinstance(pattern, Sequence | Conjunction | Disjunction):
+        return pattern
+    parts = tuple(map(_in_any_order, pattern.parts))
+    if len(parts) == 1:
+        return parts[0]
+    return Disjunction(parts) if isinstance(pattern, Disjunction) else Conjunction(parts)
+
+
+def _repeated_once(pattern: Pattern, variable: str | None) -> Pattern:
+    """The pattern with one event of a repeated component being enough."""
+    if isinstance(pattern, Event):
+        if pattern.variable != variable or pattern.quantifier is None:
+            return pattern
+        high = pattern.quantifier.high
+        return replace(pattern, quantifier=KLEENE_PLUS if high is None else Quantifier(1, high))
+    assert isinstance(pattern, Sequence | Conjunction | Disjunction)
+    return replace(pattern, parts=tuple(_repeated_once(part, variable) for part in pattern.parts))
+
+
+def _without_key(query: LogicalQuery, test: Equivalence, schema: EventSchema | None) -> LogicalQuery:
+    def attribute(event: Event) -> Attribute:
+        return Attribute(event.variable, test.name, Element.EACH if event.is_kleene else Element.SINGLE)
+
+    components = [event for event in events(query.pattern) if _has(event, test.name, schema)]
+    agreeing = [
+        Comparison("=", attribute(negative), attribute(positive))
+        for negative in components
+        for positive in components
+        if negative.negated and not positive.negated
+    ]
+    return replace(query, where=conjunction([*conjuncts(_less(query.where, test)), *agreeing]))
