@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java demo test fast lint format bench clean
+.PHONY: help venv java browser demo test fast lint format bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,12 +43,26 @@ define JAVA_HELP
   echo "  any, with SDKMAN sdk install java 17-tem"; } >&2
 endef
 
+# The match explorer is tested in a real browser. Without one its tests are skipped, and say so; where CI=true they fail.
+BROWSERS := chromium chromium-browser google-chrome google-chrome-stable chrome
+
+browser: ## find Chromium or Chrome for the tests of the match explorer, or install it where that is possible
+	@for name in "$$KLEENE_BROWSER" $(BROWSERS); do [ -n "$$name" ] && command -v "$$name" >/dev/null 2>&1 && exit 0; done; \
+	[ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ] && exit 0; \
+	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
+	  echo "Installing Chromium for the tests of the match explorer."; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null && exit 0; fi; \
+	{ echo "No Chromium or Chrome was found: the tests of the match explorer in a browser will be skipped. To run them:"; \
+	  echo "  Debian, Ubuntu   sudo apt install chromium"; \
+	  echo "  macOS            brew install --cask google-chrome"; \
+	  echo "  any              KLEENE_BROWSER=/path/to/chrome make test"; } >&2
+
 demo: java $(STAMP) ## an RFID retail day: find the shoplifters and the misplaced items on Spark
 	$(BIN)/kleene demo
 
 # The last line is pytest's own summary; the tests without a JVM come first and use two processes. Those with one use both cores
 # as it is: in two processes they took as long.
-test: java $(STAMP) ## every test except the long ones
+test: java browser $(STAMP) ## every test except the long ones
 	$(PYTEST) -q -n 2 --dist worksteal -m "not spark and not long"
 	$(PYTEST) -q -m "spark and not long"
 

@@ -1,0 +1,102 @@
+"""`kleene explore`: the matches of a query, or of a folder of queries, as one HTML page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kleene.interfaces.commands import arguments as shared
+from kleene.interfaces.commands import events
+from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.progress import Progress
+
+if TYPE_CHECKING:
+    from kleene.interfaces.workload import Workload
+
+HELP = "look at the matches of a query in a browser"
+DESCRIPTION = (
+    "Writes one HTML file with a timeline of the events, the matches over it, their events and values, and the plan. It needs "
+    "no network. QUERY may be a folder of .sase files, which are explored together."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.usage = "kleene explore (QUERY | FOLDER | -q TEXT) EVENTS [EVENTS ...] --time COLUMN -o FILE.html [options]"
+    parser.add_argument(
+        "inputs",
+        metavar="QUERY EVENTS",
+        nargs="+",
+        help="the query's file (or -) or a folder of queries, unless -q is given; then the events, in any order",
+    )
+    shared.add_query(parser)
+    shared.add_others(parser)
+    shared.add_functions(parser)
+    out = parser.add_argument_group("the page")
+    out.add_argument("-o", "--output", metavar="FILE", required=True, help="the HTML file to write")
+    out.add_argument("--show-matches", metavar="N", type=shared.count, help="matches on the page (default 100000)")
+    out.add_argument("--show-events", metavar="N", type=shared.count, help="events on the page (default 200000)")
+    shared.add_range(parser)
+    parser.add_argument(
+        "--bad-rows", choices=["error", "drop"], default="error", help="rows that cannot be read (default: error)"
+    )
+    shared.add_roles(parser, time_required=True)
+    shared.add_parameters(parser)
+    shared.add_limits(parser)
+    shared.add_plan(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes the page; what it holds and what it leaves out goes to standard error."""
+    import pyarrow as pa
+
+    source, paths = shared.query_and_events(arguments)
+    queries = _queries(arguments, source)
+    with Progress("read") as progress:
+        schema, batches = events.stream(paths, progress)
+        table = pa.Table.from_batches(batches, schema)
+    with warnings.catch_warnings(action="ignore"):  # the notices say the same
+        page = queries.explore(table, **_options(arguments, queries))
+    path = page.save(arguments.output)
+    counts = [_plural(page.shown["matches"], "match", "matches"), _plural(page.shown["events"], "event", "events")]
+    print(f"{', '.join(counts)}: {path}", file=sys.stderr)
+    for notice in page.notices:
+        print(f"note: {notice}", file=sys.stderr)
+    return 0
+
+
+def _queries(arguments: argparse.Namespace, source: str | None) -> Workload:
+    functions = shared.functions(arguments)
+    if source is None or not Path(source).is_dir():
+        name, text = shared.query_text(arguments.query, source)
+        return shared.run_queries(name, text, arguments.others, functions)
+    if arguments.others:
+        raise UsageError("--with goes with one query; a folder has all of its queries already")
+
+    from kleene.interfaces.workload import workload
+    from kleene.interfaces.workload_sources import queries_in_files
+
+    return workload(dict(queries_in_files(Path(source), functions)), functions=functions)
+
+
+def _options(arguments: argparse.Namespace, queries: Workload) -> dict[str, Any]:
+    known = shared.statistics(arguments)
+    if known is not None and len(queries.queries) == 1:
+        known = {next(iter(queries.queries)): known}
+    limits = {"show_matches": arguments.show_matches, "show_events": arguments.show_events}
+    return {
+        **shared.roles(arguments),
+        **{name: value for name, value in limits.items() if value is not None},
+        **shared.range_of(arguments),
+        "bad_rows": arguments.bad_rows,
+        "plan": shared.plan(arguments),
+        "limits": shared.limits(arguments),
+        "stats": known,
+    }
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
