@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import DataError, PlanningError, Problem
 from kleene.interfaces.api import Options, Query
+from kleene.plan.notebook import Shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +78,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(Shown):
     """A plan, and its alternatives side by side."""
 
     plan: Plan
@@ -134,7 +135,7 @@ class Analysis:
 
 
 @dataclass(frozen=True, slots=True)
-class Distributed:
+class Distributed(Shown):
     """A plan, and how a DataFrame is distributed for it."""
 
     plan: Plan

@@ -151,6 +151,12 @@ class SharedExplanation:
             parts.append(f"not in a shared plan: {', '.join(self.alone)}")
         return "\n\n".join(part.rstrip("\n") for part in parts)
 
+    def _repr_html_(self) -> str:
+        from kleene.plan.multi.drawing import shared_svg
+        from kleene.plan.notebook import plan_html
+
+        return plan_html(str(self), *map(shared_svg, self.plans))
+
     def svg(self) -> str:
         """The shared plan as a picture; of several the one of most queries."""
         from kleene.common.errors import PlanningError, Problem

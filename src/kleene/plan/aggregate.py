@@ -22,6 +22,7 @@ from kleene.pattern.text import expression_text
 from kleene.plan.automaton import fixed_values
 from kleene.plan.keys import Partitioned, always_has, equality_of, equated_attributes, is_divided, key_attributes
 from kleene.plan.nfa import MOST_BITS
+from kleene.plan.notebook import Shown
 from kleene.plan.options import AggregateOptions
 from kleene.plan.sequence import Transformation
 
@@ -43,7 +44,7 @@ Path = tuple[Position, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class CounterPlan(Partitioned):
+class CounterPlan(Partitioned, Shown):
     """Prefix counters for every alternative of a pattern."""
 
     bound: BoundQuery

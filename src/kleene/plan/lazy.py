@@ -26,6 +26,7 @@ from kleene.plan.compilable import element_compilable
 from kleene.plan.implied import implied_comparisons
 from kleene.plan.keys import Partitioned, equality_of, key_attributes, positive_components
 from kleene.plan.nfa import MOST_BITS, partition_attributes, plan_negation, require_supported
+from kleene.plan.notebook import Shown
 from kleene.plan.options import LazyOptions, SequenceOptions
 from kleene.plan.sequence import (
     Negation,
@@ -76,7 +77,7 @@ class LazyBranch:
 
 
 @dataclass(frozen=True, slots=True)
-class LazyPlan(Partitioned):
+class LazyPlan(Partitioned, Shown):
     """What decides a match, and what is known for choosing the order of binding."""
 
     bound: BoundQuery

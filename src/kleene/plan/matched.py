@@ -24,6 +24,7 @@ from kleene.plan.automaton import kleene_variables
 from kleene.plan.keys import is_divided, positive_components
 from kleene.plan.lazy import LazyPlan
 from kleene.plan.nfa import MOST_BITS, NfaPlan, partition_attributes, plan_negation
+from kleene.plan.notebook import Shown
 from kleene.plan.sequence import Negation, SequencePlan, Transformation, plan_columns
 
 Inner = SequencePlan | NfaPlan | LazyPlan
@@ -32,7 +33,7 @@ Scanned = tuple[tuple[Event, tuple[Expression, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class MatchedPlan:
+class MatchedPlan(Shown):
     """A plan that finds matches, and what decides how long each counts."""
 
     bound: BoundQuery

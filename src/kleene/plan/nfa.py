@@ -19,6 +19,7 @@ from kleene.plan.automaton import Automaton, compile_automaton, fixed_values
 from kleene.plan.compilable import run_compilable
 from kleene.plan.keys import Partitioned, equality_of, equated_attributes, key_attributes, positive_components
 from kleene.plan.limits import Limits
+from kleene.plan.notebook import Shown
 from kleene.plan.options import NfaOptions
 from kleene.plan.sequence import Negation, Transformation, negative_component, plan_columns
 
@@ -37,7 +38,7 @@ class BranchPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class NfaPlan(Partitioned):
+class NfaPlan(Partitioned, Shown):
     """How the runs of a query are kept, and what they read."""
 
     bound: BoundQuery

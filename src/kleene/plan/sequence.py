@@ -28,6 +28,7 @@ from kleene.pattern.predicates import (
 )
 from kleene.plan.compilable import compilable
 from kleene.plan.keys import always_has, equality_of, equated_attributes, is_divided, key_attributes
+from kleene.plan.notebook import Shown
 from kleene.plan.options import SequenceOptions
 
 
@@ -112,7 +113,7 @@ class Transformation:
 
 
 @dataclass(frozen=True, slots=True)
-class SequencePlan:
+class SequencePlan(Shown):
     """The operators from the bottom up, and what they read."""
 
     bound: BoundQuery

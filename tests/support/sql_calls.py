@@ -1,0 +1,130 @@
+"""Queries as SQL statements, and cases answered by them.
+
+As a script: cases and `spark_queries`, whose names are standard input as JSON, on a Spark Connect session of its own; prints
+what differs as JSON.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
+
+import kleene
+from kleene.common import errors
+from kleene.interfaces.api import Query
+from kleene.testing.case_routes import Route, differences, run
+from kleene.testing.cases import Case, Row, load_all
+from support import spark_queries
+from support.engine_routes import given_options, outcome
+from support.spark import connect_session, frame_of
+
+CASES = Path(__file__).parents[1] / "cases"
+VIEWS = count()
+
+
+def literal(value: Any) -> str:
+    """A Python value as a constant of SQL."""
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP'{value.isoformat(sep=' ')}'"
+    if isinstance(value, dict):
+        return f"named_struct({', '.join(f'{literal(name)}, {literal(item)}' for name, item in value.items())})"
+    if isinstance(value, list | tuple):
+        return f"array({', '.join(map(literal, value))})"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def statement(text: str, view: str, options: dict[str, Any], function: str = "kleene_match") -> str:
+    """The statement that matches a query over a view; options that say nothing are left out."""
+    given = {name: value for name, value in options.items() if value not in (None, (), [], {})}
+    named = "".join(f", {name} => {literal(value)}" for name, value in given.items())
+    return f"SELECT * FROM {function}(TABLE({view}), {literal(text)}{named})"
+
+
+def view_of(session: Any, table: Any) -> str:
+    """A table as a view of its own."""
+    name = f"events_{next(VIEWS)}"
+    frame_of(session, table).createOrReplaceTempView(name)
+    return name
+
+
+def in_sql(name: str, session: Any, view: str) -> list[dict[str, Any]]:
+    """The matches of one of `spark_queries`."""
+    text, options = spark_queries.QUERIES[name]
+    return spark_queries.in_order(session.sql(statement(text, view, options)).toArrow().to_pylist())
+
+
+def can_answer(case: Case) -> bool:
+    """Whether a case can be answered in SQL: as on Spark, but rows of a table have no order of arrival."""
+    return case.runs_on("spark") and case.options.ties == "error"
+
+
+def sql_route(session: Callable[[], Any]) -> Route:
+    """Spark SQL; `kleene_match` must be registered in the session."""
+
+    def answer(query: Query, case: Case) -> list[Row]:
+        options = {name: value for name, value in given_options(case).items() if name != "ties"}
+        view = view_of(session(), case.table())
+        try:
+            found = session().sql(statement(str(query), view, options)).collect()
+            return [row.asDict(recursive=True) for row in found]
+        except Exception as error:
+            # An error of ours arrives as the text of Spark's own, classic or Connect.
+            ours = re.search(r"kleene\.common\.errors\.(\w+): (.*)", str(error), re.DOTALL)
+            if ours is None:
+                raise
+            raise getattr(errors, ours[1])(ours[2]) from error
+        finally:
+            session().catalog.dropTempView(view)
+
+    return lambda case: outcome(case, answer)
+
+
+def name_of(case: Case) -> str:
+    return f"{case.path.name}:{case.line}"
+
+
+def main() -> int:
+    asked = json.load(sys.stdin)
+    session = connect_session()
+    kleene.register(session, functions=spark_queries.FUNCTIONS)
+    found: dict[str, Any] = {"session": type(session).__module__}
+
+    def note(name: str, check: Callable[[], list[str]]) -> None:
+        try:
+            found[name] = check()
+        except Exception:  # noqa: BLE001 - reported, so that the other checks still run
+            found[name] = [traceback.format_exc()]
+
+    for case in load_all(CASES):
+        if name_of(case) in asked:
+            note(name_of(case), lambda case=case: differences(case, run(case, sql_route(lambda: session))))  # type: ignore[misc]
+    table = spark_queries.events()
+    view = view_of(session, table)
+
+    def compared(name: str) -> list[str]:
+        wanted, given = spark_queries.embedded(name, table), in_sql(name, session, view)
+        return [] if wanted == given else [f"{len(wanted)} matches embedded, {len(given)} in SQL, or other contents"]
+
+    for name in spark_queries.QUERIES:
+        if name in asked:
+            note(name, lambda name=name: compared(name))  # type: ignore[misc]
+    json.dump(found, sys.stdout)
+    sys.stdout.flush()
+    session.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
