@@ -212,7 +212,7 @@ class Page:
             return _script(words[1], before) if words[1].startswith("examples/") else before
         if words[0] == "cat":
             return Result(before.out + Path(words[1]).read_text(encoding="utf-8"))
-        if words[0] not in ("pip", "git", "cd", "export", ".ci/run", "pytest"):
+        if words[0] not in ("pip", "git", "cd", "export", ".ci/run", "pytest", "hatchling"):
             self._problem(block, f"unknown command '{words[0]}'")
         return before
 
@@ -322,7 +322,7 @@ def test_every_spark_block_does_what_its_page_says(tmp_path: Path) -> None:
     """In a process of its own: a JVM keeps the current folder that it was started in, and its files are read from there."""
     command = [sys.executable, __file__, "--check", "--spark", *SPARK_PAGES]
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=1_200)
     assert done.returncode == 0, done.stdout + done.stderr[-5_000:]
 
 

@@ -25,7 +25,9 @@ _HOMES = {
     "kleene.interfaces.history": ("history",),
     "kleene.interfaces.compressed": ("count", "expand", "matches", "sample"),
     "kleene.interfaces.rules": ("Rules", "rules"),
+    "kleene.interfaces.sql": ("register",),
     "kleene.interfaces.workload": ("Workload", "workload"),
+    "kleene.interfaces.why_not_report": ("WhyNot",),
     "kleene.common.errors": (
         "KleeneError",
         "QuerySyntaxError",
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
     from kleene.interfaces.history import history as history
     from kleene.interfaces.rules import Rules as Rules
     from kleene.interfaces.rules import rules as rules
+    from kleene.interfaces.sql import register as register
+    from kleene.interfaces.why_not_report import WhyNot as WhyNot
     from kleene.interfaces.workload import Workload as Workload
     from kleene.interfaces.workload import workload as workload
     from kleene.pattern.builder import all_of as all_of

@@ -52,6 +52,12 @@ def test_importing_the_package_loads_no_arrow_either() -> None:
     assert not loaded_after("import kleene") & {"pyarrow", "numpy", "lark"}
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["match", "--help"], ["pack", "--help"]])
+def test_help_comes_at_once(arguments: list[str]) -> None:
+    loaded = loaded_after(f"from kleene.interfaces.cli import main; assert main({arguments}) == 0")
+    assert not loaded & {"pyarrow", "numpy", "lark", "rich", "packaging", "pyspark", "numba", "pandas"}
+
+
 def test_embedded_matching_loads_no_pyspark_and_no_pandas() -> None:
     code = """
 import kleene, pyarrow as pa

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from kleene.engine.matcher import Matcher
     from kleene.engine.trace import Trace
+    from kleene.interfaces.explorer.page import Explorer
+    from kleene.interfaces.why_not_report import WhyNot
     from kleene.pattern.bound import BoundQuery
     from kleene.pattern.registered import Function
     from kleene.plan.optimizer import Plan
@@ -72,6 +74,11 @@ class Query:
         from kleene.language.printer import to_text
 
         return to_text(self.logical)
+
+    def _repr_html_(self) -> str:
+        from kleene.plan.notebook import query_html
+
+        return query_html(str(self))
 
     def match(
         self,
@@ -202,6 +209,51 @@ class Query:
         if isinstance(stream, pa.Table):
             stream = in_stream_order(stream, plan.bound.schema)
         return collect_arrow(plan.bound, plan.scanned, plan.conditions, plan.partition, stream)
+
+    def why_not(
+        self,
+        events: Any,
+        *,
+        key: Any = None,
+        since: Any = None,
+        until: Any = None,
+        nearest: int = 5,
+        **options: Any,
+    ) -> WhyNot:
+        """How far the pattern got over some events, which constraint stopped it, and the nearest misses.
+
+        `events` are those of `match`, and `options` those that say what their columns are. `key` ({"item": "razor"}, or the
+        value or list of values of the query's equivalence tests), `since` and `until` (both included) choose some of them; a
+        Spark DataFrame is filtered there first. `str()` of the report is a text.
+
+        >>> import pyarrow as pa
+        >>> events = pa.table({"ts": [1, 2, 9], "type": ["A", "B", "B"], "x": [5, 3, 7]})
+        >>> report = query("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 8").why_not(events, time="ts", type="type")
+        >>> for cause in report.causes:
+        ...     print(cause.text, "|", cause.count.number, "|", cause.nearest[0].reasons[0])
+        a.x < b.x | 1 | 5 < 3 is false, short by 2
+        WITHIN 8 | 1 | spans 8, exactly the window, which is open at its end
+        """
+        from kleene.interfaces.why_not import why_not
+
+        return why_not(self, events, key, since, until, nearest, options)
+
+    def explore(self, events: Any, **options: Any) -> Explorer:
+        """The matches on a page: a timeline of the events with the matches over it, to look at in a browser or a notebook.
+
+        `events` and `options` are those of `match`. `key`, `since` and `until` choose some of the events, as in `why_not`; a
+        Spark DataFrame is filtered there, and what is left is brought to this process. `show_matches` (100,000) and
+        `show_events` (200,000) limit what is on the page, which says what was left out. `save(path)` writes one HTML file.
+
+        >>> import pyarrow as pa
+        >>> events = pa.table({"ts": [1, 2, 3], "type": ["A", "A", "B"]})
+        >>> query("PATTERN SEQ(A a, B b)").explore(events, time="ts", type="type").shown
+        {'events': 3, 'matches': 2}
+        """
+        from kleene.interfaces.workload import workload
+
+        stats = options.pop("stats", None)
+        return workload([self]).explore(events, stats=None if stats is None else {self.name: stats}, **options)
 
     def timed_out(self) -> dict[str, Query]:
         """Queries, by name, for partial matches that timed out: the query and these make a workload.

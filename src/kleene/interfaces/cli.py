@@ -7,7 +7,6 @@ Commands import what they need when they run, so that help and `check` load neit
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -29,6 +28,8 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, help=help)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import importlib.metadata
+
         print(f"kleene {importlib.metadata.version('kleene')}")  # noqa: T201
         parser.exit(0)
 

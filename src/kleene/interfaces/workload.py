@@ -39,6 +39,7 @@ from kleene.pattern.policies import LogicalQuery
 from kleene.pattern.registered import Function
 
 if TYPE_CHECKING:
+    from kleene.interfaces.explorer.page import Explorer
     from kleene.plan.aggregate import CounterPlan
     from kleene.plan.lazy import LazyPlan
     from kleene.plan.multi.search import Progress
@@ -66,6 +67,11 @@ class Workload:
 
     def __post_init__(self) -> None:
         _ = self.order  # raises on a cycle
+
+    def _repr_html_(self) -> str:
+        from kleene.plan.notebook import queries_html
+
+        return queries_html((name, str(item)) for name, item in self.queries.items())
 
     def __getitem__(self, name: str) -> Query:
         if name not in self.queries:
@@ -97,7 +103,7 @@ class Workload:
         return {name: run.matches for name, run in self.run(events, **options).items()}
 
     def run(self, events: Any, **options: Any) -> Any:
-        """Like `match`, but gives whole runs by name, see `Query.run`; of a stream one run, see `kleene.StreamRun`."""
+        """Like `match`, but gives whole runs by name, see `Query.run`; of a stream one `StreamRun`."""
         given, multi = multi_options_of(options_of(options))
         self._require_composable(given)
         self._require_statistics_by_name(given.stats)
@@ -193,6 +199,12 @@ class Workload:
                 else:
                     alone.append(name)
         return replace(explained(plans, tuple(alone), source, multi or MultiOptions(), progress), passes=passes)
+
+    def explore(self, events: Any, **options: Any) -> Explorer:
+        """The matches of all queries on a page, see `Query.explore`; `stats` are given by the query's name."""
+        from kleene.interfaces.explorer.explore import explore
+
+        return explore(self, events, **options)
 
     def with_query(self, name: str, source: Any) -> Workload:
         """The workload with one more query, or with another one under a name that it has. The others' results stay theirs.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import importlib.metadata
 import io
 import json
 import os
@@ -24,13 +23,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
-
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import DataError, Problem
 from kleene.interfaces.commands.arguments import UsageError
+
+if TYPE_CHECKING:  # these take as long to load as all that the help of the command needs
+    import importlib.metadata
+
+    from packaging.requirements import Requirement
 
 HELP = "pack Python, Kleene and its compiled kernels for the executors of a cluster"
 DESCRIPTION = (
@@ -97,6 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compiles the kernels and writes the archive."""
+    import importlib.metadata
+
     from rich.console import Console
 
     path = Path(arguments.archive)
@@ -194,6 +197,11 @@ def _shared_library() -> Path | None:
 
 def distributions(wanted: Iterable[str]) -> dict[str, importlib.metadata.Distribution]:
     """The distributions of requirements (`name`, `name[extra]`) and of all they require here, by normalized name."""
+    import importlib.metadata
+
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
     found: dict[str, importlib.metadata.Distribution] = {}
     waiting = [_requirement(text) for text in wanted]
     seen = set(map(str, waiting))
@@ -214,6 +222,8 @@ def distributions(wanted: Iterable[str]) -> dict[str, importlib.metadata.Distrib
 
 
 def _requirement(text: str) -> Requirement:
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         return Requirement(text)
     except InvalidRequirement as error:
