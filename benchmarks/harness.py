@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from benchmarks.machine import Memory
+
 Clock = Callable[[], float]
 
 CLOCKS = ("cpu", "wall")
@@ -26,6 +28,8 @@ class Outcome:
     work: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] | None = None
     """By the contender's own clocks, "wall" and "cpu", where starting a job must not count; otherwise the harness measures."""
+    memory: int | None = None
+    """Bytes at the peak, where the contender knows of a process of its own; otherwise the harness looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Measurement:
     wall: tuple[float, ...]
     cpu: tuple[float, ...]
     work: Mapping[str, int]
+    memory: int | None = None
+    """Bytes at the peak: in this process beyond what was there before the run, of other processes all they had."""
 
     def seconds(self, clock: str) -> float:
         """The median over the rounds."""
@@ -70,6 +76,15 @@ class Point:
     def ratio(self, name: str, clock: str) -> float:
         """How many times the baseline's throughput a contender has: above 1 is faster."""
         return self[name].throughput(clock) / self[self.baseline].throughput(clock)
+
+    def spread(self, name: str, clock: str) -> tuple[float, float]:
+        """The lowest and the highest ratio of any round, or of any two where the rounds are not the same."""
+        this, base = self[name], self[self.baseline]
+        own, theirs = ((item.cpu if clock == "cpu" else item.wall) for item in (this, base))
+        scale = this.events / base.events
+        pairs = zip(own, theirs, strict=True) if len(own) == len(theirs) else ((one, two) for one in own for two in theirs)
+        ratios = [scale * max(two, 1e-9) / max(one, 1e-9) for one, two in pairs]
+        return min(ratios), max(ratios)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +120,12 @@ def measure(
     baseline: str,
     repeats: int,
     cpu: Clock = time.process_time,
+    memory: Memory | None = None,
     warm_up: int = 1,
 ) -> Point:
     """Runs all contenders `warm_up` times, compares their counts, then times `repeats` rounds of all of them.
+
+    `cpu` and `memory` are those of the processes that do the work, this one unless said.
 
     >>> two = [Contender("a", lambda: Outcome(3)), Contender("b", lambda: Outcome(3))]
     >>> point = measure(two, events=10, parameters={"L": 3}, baseline="a", repeats=2)
@@ -115,7 +133,19 @@ def measure(
     (1.0, 2)
     """
     assert baseline in {contender.name for contender in contenders}
-    outcomes = [{contender.name: contender.run() for contender in contenders} for _ in range(warm_up)][-1]
+    watch = memory or Memory()
+    peaks: dict[str, list[int]] = {contender.name: [] for contender in contenders}
+
+    def note(contender: Contender, found: Outcome) -> Outcome:
+        peak = watch.peak() if found.memory is None else found.memory
+        peaks[contender.name] += [] if peak is None else [peak]
+        return found
+
+    def once(contender: Contender) -> Outcome:
+        watch.begin()
+        return note(contender, contender.run())
+
+    outcomes = [{contender.name: once(contender) for contender in contenders} for _ in range(warm_up)][-1]
     if len({found.matches for found in outcomes.values()} - {None}) > 1:
         raise Disagreement(f"at {dict(parameters)}: { ({name: found.matches for name, found in outcomes.items()}) }")
     wall: dict[str, list[float]] = {name: [] for name in outcomes}
@@ -123,25 +153,38 @@ def measure(
     for turn in range(repeats):
         first = turn % len(contenders)
         for contender in (*contenders[first:], *contenders[:first]):
+            watch.begin()
             wall_before, cpu_before = time.perf_counter(), cpu()
-            own = contender.run().seconds
+            found = contender.run()
             wall_after, cpu_after = time.perf_counter(), cpu()
+            own = note(contender, found).seconds
             wall[contender.name].append(wall_after - wall_before if own is None else own["wall"])
             used[contender.name].append(cpu_after - cpu_before if own is None else own["cpu"])
     measurements = tuple(
-        Measurement(name, events, found.matches, tuple(wall[name]), tuple(used[name]), dict(found.work))
+        Measurement(
+            name,
+            events,
+            found.matches,
+            tuple(wall[name]),
+            tuple(used[name]),
+            dict(found.work),
+            max(peaks[name], default=None),
+        )
         for name, found in outcomes.items()
     )
     return Point(dict(parameters), baseline, measurements)
 
 
+DERIVED = ("ratios", "spreads")
+"""What `to_json` spells out, for readers of the file."""
+
+
 def to_json(experiment: Experiment) -> dict[str, Any]:
-    """An experiment as JSON, with the medians and ratios spelled out."""
+    """An experiment as JSON, with the ratios and their spreads spelled out."""
     document = asdict(experiment)
     for point, written in zip(experiment.points, document["points"], strict=True):
-        written["ratios"] = {
-            clock: {item.name: point.ratio(item.name, clock) for item in point.measurements} for clock in CLOCKS
-        }
+        for key, value in zip(DERIVED, (point.ratio, point.spread), strict=True):
+            written[key] = {clock: {item.name: value(item.name, clock) for item in point.measurements} for clock in CLOCKS}
     return document
 
 

@@ -71,6 +71,57 @@ def tree_cpu_seconds(root: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+class Memory:
+    """The most resident memory that processes had since `begin` (Linux; elsewhere nothing is known).
+
+    Without a root it is this process, and what counts is what it got beyond what it had. With one it is that process and its
+    descendants, and all they have counts: a JVM keeps what it once got.
+    """
+
+    def __init__(self, root: int | None = None) -> None:
+        self._root = root
+        self._before = 0
+
+    def begin(self) -> None:
+        """Forgets earlier peaks."""
+        for process in self._processes():
+            try:
+                Path(f"/proc/{process}/clear_refs").write_text("5")
+            except OSError:  # it has ended, or may not be asked: then its peak is that of its life
+                continue
+        self._before = (_status(os.getpid(), "VmRSS") or 0) if self._root is None else 0
+
+    def peak(self) -> int | None:
+        """Bytes; the processes of a tree had their peaks at different moments, so their sum is an upper bound."""
+        found = [_status(process, "VmHWM") for process in self._processes()]
+        known = [size for size in found if size is not None]
+        return max(0, sum(known) - self._before) if known else None
+
+    def _processes(self) -> list[int]:
+        return [os.getpid()] if self._root is None else [self._root, *descendants(self._root)]
+
+
+def descendants(process: int) -> Iterator[int]:
+    """The processes that a process has started, and those that these have (Linux)."""
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            children = path.read_text().split()
+        except OSError:  # the thread has ended meanwhile
+            continue
+        for child in map(int, children):
+            yield child
+            yield from descendants(child)
+
+
+def _status(process: int, key: str) -> int | None:
+    """A size of /proc/PID/status in bytes, None if there is none."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1_024 for line in lines if line.startswith(f"{key}:")), None)
+
+
 def _version(package: str) -> str:
     try:
         return version(package)

@@ -1,4 +1,8 @@
-"""Figures of experiments: small SVG files, drawn without a display and the same for the same results."""
+"""Figures of experiments: small SVG files, drawn without a display and the same for the same results.
+
+A file has both a light and a dark look, and the reader's preference chooses: that works wherever a page shows the file as an
+image, with nothing but Markdown. Its background is part of it, so it can be read on pages that follow no preference.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +137,30 @@ def _write(path: Path, panels: Sequence[Panel]) -> Path:
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
+    path.write_text(with_dark_look(path.read_text()))
     return path
+
+
+DARK_LOOK = """\
+  <style type="text/css">@media (prefers-color-scheme: dark) {
+   text, use { fill: #e6edf3 }
+   [style*="fill: #ffffff"] { fill: #0d1117 !important }
+   [style*="stroke: #000000"] { stroke: #e6edf3 !important }
+   [style*="#1f77b4"] { stroke: #58a6ff !important }
+   [style*="fill: #1f77b4"] { fill: #58a6ff !important }
+  }</style>
+"""
+
+
+def with_dark_look(svg: str) -> str:
+    """A figure of Matplotlib's with colours for readers who prefer dark pages; one that has them stays as it is.
+
+    >>> with_dark_look("<svg>\\n <defs>\\n </defs>\\n</svg>").count("prefers-color-scheme")
+    1
+    """
+    if "prefers-color-scheme" in svg:
+        return svg
+    return svg.replace("<defs>\n", f"<defs>\n{DARK_LOOK}", 1)
 
 
 def _draw_bars(axis: Any, panel: Panel) -> None:

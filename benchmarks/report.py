@@ -7,6 +7,7 @@ part of a suite stands between two comments, so that each suite writes its own p
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,25 @@ from benchmarks.plots import Figures, draw
 from benchmarks.suite import Suite, load
 
 Rows = list[list[str]]
+
+HEADLINES = "headlines"
+"""The part of the page before those of the suites."""
+MOST_NAMED = 8
+"""Contenders whose memory is told one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """A number that a paper is known for, or a goal, and ours beside it."""
+
+    experiment: str
+    figure: str
+    said: str
+    """What the paper says, or what is asked."""
+    ours: Callable[[Experiment], tuple[str, bool] | None]
+    """What was measured, and whether it is enough; None where the experiment lacks the point."""
+    reason: str
+    """Why it is not, if it is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +52,9 @@ class Presentation:
     remarks: Mapping[str, str]
     measured: Mapping[str, str] = field(default_factory=dict)
     """By experiment what its numbers are, where they are not ratios of medians."""
+    paper: str = ""
+    """Its name and year in the table of headlines."""
+    headlines: Sequence[Headline] = ()
 
 
 def write_report(presentation: Presentation, results: Path, docs: Path, note: str = "") -> Path:
@@ -39,12 +62,52 @@ def write_report(presentation: Presentation, results: Path, docs: Path, note: st
     suite = presentation.suite
     experiments, context = load(suite, results)
     if not experiments:
-        raise ValueError(f"{results / suite.results} holds no experiment: run `python -m benchmarks {suite.name}` first")
+        raise ValueError(f"{results / suite.results} holds no experiment: run `kleene bench {suite.name}` first")
     sections = [section(presentation, experiment, context[name], docs / "figures") for name, experiment in experiments.items()]
     parts = [f"## {presentation.title}", presentation.opening, _context(context), *([note] if note else []), *sections]
     page = docs / "benchmarks.md"
-    page.write_text(put_part(page.read_text() if page.exists() else "", suite.name, "\n\n".join(parts)))
+    text = put_part(page.read_text() if page.exists() else "", suite.name, "\n\n".join(parts))
+    rows = headline_rows(presentation, experiments, context)
+    if rows:
+        text = put_part(text, HEADLINES, put_headlines(parts_of(text).get(HEADLINES, ""), presentation.paper, rows))
+    page.write_text(text)
     return page
+
+
+def headline_rows(presentation: Presentation, experiments: Mapping[str, Experiment], context: Mapping[str, Any]) -> Rows:
+    """The rows of a suite in the table of headlines, as far as there are results."""
+    rows = []
+    for headline in presentation.headlines:
+        if headline.experiment not in experiments:
+            continue
+        found = headline.ours(experiments[headline.experiment])
+        if found is None:
+            continue
+        scale = context[headline.experiment]["scale"]["name"]
+        ours, reached = found
+        shown = ours if scale == "full" else f"{ours} ({scale} scale)"
+        rows.append([presentation.paper, headline.figure, headline.said, shown, "yes" if reached else f"no: {headline.reason}"])
+    return rows
+
+
+def put_headlines(part: str, paper: str, rows: Rows) -> str:
+    """The part of the headlines with the rows of one paper in their place, or at the end; those of other papers stay.
+
+    >>> part = put_headlines("", "One, 2001", [["One, 2001", "Figure 1", "x2", "2.1", "yes"]])
+    >>> part = put_headlines(part, "Two, 2002", [["Two, 2002", "Figure 9", "x3", "2.9", "no: why"]])
+    >>> print(put_headlines(part, "One, 2001", [["One, 2001", "Figure 1", "x2", "2.2", "yes"]]).partition("\\n\\n")[2])
+    | paper | figure | it says | measured here | reached |
+    |---|---|---|---|---|
+    | One, 2001 | Figure 1 | x2 | 2.2 | yes |
+    | Two, 2002 | Figure 9 | x3 | 2.9 | no: why |
+    """
+    lines = [line for line in part.splitlines() if line.startswith("| ")][1:]
+    papers: dict[str, list[str]] = {}
+    for line in lines:
+        papers.setdefault(line.split(" | ")[0].removeprefix("| "), []).append(line)
+    papers[paper] = [f"| {' | '.join(row)} |" for row in rows]
+    head = ["| paper | figure | it says | measured here | reached |", "|---|---|---|---|---|"]
+    return HEADLINES_OPENING + "\n\n" + "\n".join([*head, *(line for own in papers.values() for line in own)])
 
 
 def put_part(page: str, name: str, text: str) -> str:
@@ -55,9 +118,15 @@ def put_part(page: str, name: str, text: str) -> str:
     ['#', 'Opening', '<!--', 'one', '-->', '##', '1', 'again', '<!--', 'end', 'of', 'one', '-->', '<!--', 'two', '-->', \
 '##', '2', '<!--', 'end', 'of', 'two', '-->']
     """
-    parts = dict(re.findall(r"^<!-- (\w+) -->\n\n(.*?)\n\n<!-- end of \1 -->$", page, re.DOTALL | re.MULTILINE))
+    parts = parts_of(page)
+    parts = {name: text, **parts} if name == HEADLINES else {**parts, name: text}
     parts[name] = text
     return "\n\n".join([OPENING, *(f"<!-- {key} -->\n\n{part}\n\n<!-- end of {key} -->" for key, part in parts.items())]) + "\n"
+
+
+def parts_of(page: str) -> dict[str, str]:
+    """The parts of a page by name."""
+    return dict(re.findall(r"^<!-- (\w+) -->\n\n(.*?)\n\n<!-- end of \1 -->$", page, re.DOTALL | re.MULTILINE))
 
 
 def section(presentation: Presentation, experiment: Experiment, context: dict[str, Any], figures: Path) -> str:
@@ -69,7 +138,8 @@ def section(presentation: Presentation, experiment: Experiment, context: dict[st
     parts += [f"![{title}](figures/{path.name})" for path in drawn]
     parts += [presentation.remarks[name], *experiment.notes]
     clock = "CPU time" if experiment.clock == "cpu" else "wall-clock time"
-    measured = presentation.measured.get(name, f"ratios of median {clock}, {_rounds(experiment)} rounds")
+    measured = presentation.measured.get(name, f"ratios of median {clock}, {_rounds(experiment)} rounds{_spread(experiment)}")
+    parts += [line for line in [memory_line(experiment)] if line]
     parts.append(f"*{context['scale']['name']} scale, {context['measured']}; {measured}.*")
     return "\n\n".join(parts)
 
@@ -102,6 +172,42 @@ def _rounds(experiment: Experiment) -> str:
     return " or ".join(str(count) for count in sorted(counts))
 
 
+def _spread(experiment: Experiment) -> str:
+    """How much ratios differ between rounds: by half of what lies between the lowest and the highest."""
+    found = []
+    for point in experiment.points:
+        for item in point.measurements:
+            low, high = point.spread(item.name, experiment.clock)
+            if item.name != point.baseline and len(item.wall) > 1:
+                found.append((high - low) / 2 / point.ratio(item.name, experiment.clock))
+    if not found:
+        return ""
+    return f", which differ by ±{100 * statistics.median(found):.0f} % (median; at most {100 * max(found):.0f} %)"
+
+
+def memory_line(experiment: Experiment) -> str:
+    """The most memory that each contender had at any point, or the range where they are many; empty if it was not seen."""
+    most: dict[str, int] = {}
+    for point in experiment.points:
+        for item in point.measurements:
+            if item.memory is not None:
+                most[item.name] = max(most.get(item.name, 0), item.memory)
+    if not most:
+        return ""
+    if len(most) > MOST_NAMED:
+        return f"Peak memory of a contender: {megabytes(min(most.values()))} to {megabytes(max(most.values()))}."
+    return f"Peak memory, at most: {', '.join(f'{name} {megabytes(size)}' for name, size in most.items())}."
+
+
+def megabytes(size: int) -> str:
+    """A size of memory.
+
+    >>> megabytes(3 << 20)
+    '3 MB'
+    """
+    return f"{size / (1 << 20):,.0f} MB"
+
+
 def _context(context: dict[str, Any]) -> str:
     latest = max(context.values(), key=lambda item: item["measured"])
     machine = latest["machine"]
@@ -113,21 +219,28 @@ def _context(context: dict[str, Any]) -> str:
     )
 
 
+HEADLINES_OPENING = """\
+What the papers are known for, with their parameters, and what was measured here. How each is measured, and the whole of it, is
+in the papers' parts below."""
+
 OPENING = """# Benchmarks
 
 The experiments of the papers that Kleene implements, with the papers' parameters, and comparisons with today's engines. This
-page is written by `python -m benchmarks SUITE --report` from the results of a run; the suites are `sase`, `saseplus`, `lazy`,
-`aseq`, `multi`, `streaming` and `scale`.
+page is written by `kleene bench SUITE --report` from the results of a run; the suites are `sase`, `saseplus`, `lazy`, `aseq`,
+`multi`, `streaming`, `scale` and `peers`.
 
 ```
 pip install -e '.[spark,bench]'
-python -m benchmarks sase                         # everything; results in artifacts/bench/sase.json
-python -m benchmarks sase --quick                 # a fifth of the events or fewer
-python -m benchmarks sase --experiment 1 embedded # some of it
-python -m benchmarks sase --no-jvm                # without Spark (saseplus, lazy: without Flink)
-python -m benchmarks sase --report                # the suite's part of this page, from the results
+kleene bench --list                        # suites and experiments; the starred ones make a quick run
+kleene bench --quick                       # the headlines of all suites over few events, in minutes
+kleene bench sase                          # everything of one suite; results in artifacts/bench/sase.json
+kleene bench sase --experiment 1 embedded  # some of it
+kleene bench sase --no-jvm                 # without Spark (saseplus, lazy, peers: without Flink)
+kleene bench sase --compare                # what changed since the run before, beyond the spread of the rounds
+kleene bench sase --report                 # the suite's part of this page, from the results
 ```
 
 How it is measured: contenders take turns in every round, after a warm-up in which **their match counts must
 be equal**, or nothing is reported. Numbers are ratios of medians to a named contender of the same rounds. CPU time is that of
-the process (on Spark, of the JVM and its Python workers; on Flink, of the JVM)."""
+the process (on Spark, of the JVM and its Python workers; on Flink, of the JVM). Peak memory is resident memory: of a run in
+this process what it took beyond what was there, of a JVM all it has, which its heap settings decide more than the work does."""

@@ -18,8 +18,8 @@ import kleene
 from benchmarks.aseq.contenders import total
 from benchmarks.aseq.streams import Scale, count_query
 from benchmarks.harness import Contender, Experiment, Outcome, Point, measure
-from benchmarks.machine import one_arrow_thread
-from benchmarks.sase.on_spark import cpu_clock, parquet_events, start_session
+from benchmarks.machine import Memory, one_arrow_thread
+from benchmarks.sase.on_spark import cpu_clock, jvm_of, parquet_events, start_session
 from benchmarks.sase.streams import T
 from kleene.interfaces.api import options_of
 
@@ -86,6 +86,7 @@ def _point(case: Case, cores: int, path: Path, session: Any, scale: Scale) -> Po
         repeats=REPEATS,
         warm_up=2,  # the JVM is still compiling during the first
         cpu=cpu_clock(session),
+        memory=Memory(jvm_of(session)),
     )
 
 
@@ -119,13 +120,14 @@ def _sum_of_counts(frame: Any) -> int:
 
 
 def _embedded(case: Case, path: Path) -> Contender:
-    query = case.query()
+    query, memory = case.query(), Memory()
 
     def run() -> Outcome:
+        memory.begin()
         with one_arrow_thread():
             wall, cpu = time.perf_counter(), time.process_time()
             rows = query.match(pq.read_table(path, use_threads=False), time="ts", type="type")
             seconds = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
-        return Outcome(total(rows), {"rows": rows.num_rows}, seconds)
+        return Outcome(total(rows), {"rows": rows.num_rows}, seconds, memory.peak())
 
     return Contender(EMBEDDED, run)

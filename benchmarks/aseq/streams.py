@@ -61,9 +61,10 @@ SCALES = {
     "quick": Scale(
         name="quick",
         repeats=3,
+        thin=True,
         events=24_000,
-        matches=15_000_000,
-        constructed=1_000_000_000,
+        matches=2_000_000,
+        constructed=200_000_000,
         synthetic=200_000,
         live=(10, 100, 1_000, 10_000),
         big=1_000_000,

@@ -38,7 +38,9 @@ def _run(names: Sequence[str], scale: Scale, events_folder: Path, jvm: bool) -> 
 
 SUITE = Suite(
     name="aseq",
+    about="A-Seq, 2014: counts without matches, shared counters",
     experiments=(*EMBEDDED, "spark"),
+    headlines=("figure12", "figure15", "figure16a"),
     only_jvm=frozenset({"spark"}),
     scales=SCALES,
     packages=("kleene", "numba", "numpy", "pyarrow", "duckdb", "pyspark"),

@@ -34,7 +34,9 @@ def _run(names: Sequence[str], scale: Scale, events_folder: Path, jvm: bool) -> 
 
 SUITE = Suite(
     name="lazy",
+    about="lazy evaluation, 2015: orders of binding, rare events first; Flink beside it",
     experiments=tuple(EMBEDDED),
+    headlines=("figure7", "figure10"),
     scales=SCALES,
     packages=("kleene", "numba", "numpy", "pyarrow"),
     seed=SEED,

@@ -133,7 +133,7 @@ def longest(case: Case, flink: Flink, seconds: float) -> tuple[pa.Table, Contend
             shorter = table
         if number:
             check_matches(shorter, flink, Path(name))
-    outcome = Outcome(int(found["matches"]), {}, {"wall": found["wall"], "cpu": found["cpu"]})
+    outcome = Outcome(int(found["matches"]), {}, {"wall": found["wall"], "cpu": found["cpu"]}, int(found["memory"]))
     return table, Contender(FLINK, lambda: outcome)
 
 

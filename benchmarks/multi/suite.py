@@ -32,7 +32,9 @@ def _run(names: Sequence[str], scale: Scale, events_folder: Path, jvm: bool) -> 
 
 SUITE = Suite(
     name="multi",
+    about="multi-pattern plans, 2019: sharing and reordering for many patterns",
     experiments=tuple(EXPERIMENTS),
+    headlines=("figure10", "figure13"),
     scales=SCALES,
     packages=("kleene", "numba", "numpy", "pyarrow"),
     seed=SEED,

@@ -19,7 +19,7 @@ V1_VALUES = (100, 1_000)
 
 
 def embedded(scale: Scale) -> Experiment:
-    points = [point for V1 in V1_VALUES for text in (False, True) for point in _points(V1, text, scale)]
+    points = [point for V1 in V1_VALUES for text in scale.encodings for point in _points(V1, text, scale)]
     return Experiment(
         "embedded",
         "Three steps with a key over an Arrow table, one core",

@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import kleene
 from benchmarks.harness import Clock, Contender, Experiment, Outcome, Point, measure
-from benchmarks.machine import tree_cpu_seconds
+from benchmarks.machine import Memory, tree_cpu_seconds
 from benchmarks.sase.joins import spark_join
 from benchmarks.sase.streams import SEED, Scale, T, W, selectivity, sequence_query
 from kleene.generators import sase
@@ -44,8 +45,13 @@ def start_session(cores: int = 2, memory: str = "4g") -> Any:
 
 def cpu_clock(session: Any) -> Clock:
     """CPU seconds of the session's JVM and of everything it started."""
-    process = int(session._jvm.java.lang.ProcessHandle.current().pid())  # noqa: SLF001 -- pyspark has no public way
+    process = jvm_of(session)
     return lambda: tree_cpu_seconds(process)
+
+
+def jvm_of(session: Any) -> int:
+    """The process of a session's JVM."""
+    return int(session._jvm.java.lang.ProcessHandle.current().pid())  # noqa: SLF001 -- pyspark has no public way
 
 
 def parquet_events(folder: Path, count: int, V1: int) -> Path:
@@ -147,4 +153,44 @@ def _point(V1: int, scale: Scale, session: Any, folder: Path) -> Point:
         repeats=max(3, scale.repeats),
         warm_up=2,  # the JVM is still compiling during the first
         cpu=cpu_clock(session),
+        memory=Memory(jvm_of(session)),
+    )
+
+
+def sql(scale: Scale, session: Any, folder: Path) -> Experiment:
+    return Experiment(
+        "sql",
+        "The same query in Spark SQL, by the table function `kleene_match`",
+        axis="V1",
+        headline="the same matches as the DataFrame API's, which is the faster one",
+        clock="wall",
+        points=tuple(_sql_point(V1, scale, session, folder) for V1 in V1_VALUES),
+    )
+
+
+def _sql_point(V1: int, scale: Scale, session: Any, folder: Path) -> Point:
+    kleene.register(session)
+    frame = session.read.parquet(str(parquet_events(folder, scale.big, V1)))
+    frame.createOrReplaceTempView("events")
+    query = sequence_query(L, returned=L)
+    relevant = ", ".join(f"'E{number}'" for number in range(1, L + 1))
+
+    def matched(table: str) -> Any:
+        statement = f"SELECT * FROM kleene_match(TABLE({table}), :query, time => 'ts', type => 'type')"
+        return session.sql(statement, {"query": str(query)})
+
+    contenders = [
+        to_nowhere("dataframe", query.match(frame, time="ts", type="type")),
+        to_nowhere("sql", matched("events")),
+        to_nowhere("sql_filtered", matched(f"SELECT * FROM events WHERE type IN ({relevant})")),
+    ]
+    return measure(
+        contenders,
+        events=scale.big,
+        parameters={"V1": V1, "selectivity": selectivity(L, V1)},
+        baseline="dataframe",
+        repeats=max(3, scale.repeats),
+        warm_up=2,
+        cpu=cpu_clock(session),
+        memory=Memory(jvm_of(session)),
     )

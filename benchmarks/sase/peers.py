@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Experiment, Point, measure
+from benchmarks.machine import Memory
 from benchmarks.sase.contenders import kleene
 from benchmarks.sase.joins import against_fastest_join, duckdb_join, duckdb_joins, duckdb_sql, spark_join
 from benchmarks.sase.streams import Scale, W, affordable, events, selectivity, sequence_query
@@ -72,7 +73,7 @@ def _reordered(L: int, scale: Scale) -> Point:
 
 
 def _lengths_on_spark(scale: Scale, session: Any, folder: Path) -> list[Point]:
-    from benchmarks.sase.on_spark import cpu_clock, parquet_events, to_nowhere
+    from benchmarks.sase.on_spark import cpu_clock, jvm_of, parquet_events, to_nowhere
 
     count = max(scale.events, scale.big // 5)
     frame = session.read.parquet(str(parquet_events(folder, count, V1_OF_LENGTHS)))
@@ -89,6 +90,7 @@ def _lengths_on_spark(scale: Scale, session: Any, folder: Path) -> list[Point]:
                 baseline="spark_sql",
                 repeats=min(3, scale.repeats),
                 cpu=cpu_clock(session),
+                memory=Memory(jvm_of(session)),
             )
         )
     return found

@@ -26,11 +26,13 @@ class Scale(suite.Scale):
     """Sequences that a point may construct: where there are many per event, fewer events are used."""
     big: int
     """Events of the embedded and Spark experiments."""
+    encodings: tuple[bool, ...] = (False, True)
+    """Of the types in the embedded experiment: whether they are plain strings."""
 
 
 SCALES = {
     "full": Scale(name="full", events=1_000_000, matches=6_000_000, big=10_000_000, repeats=5),
-    "quick": Scale(name="quick", events=200_000, matches=1_000_000, big=1_000_000, repeats=3),
+    "quick": Scale(name="quick", events=200_000, matches=400_000, big=1_000_000, repeats=3, thin=True, encodings=(False,)),
     "tiny": Scale(name="tiny", events=40_000, matches=40_000, big=10_000, repeats=1, thin=True),
 }
 

@@ -26,7 +26,7 @@ def _run(names: Sequence[str], scale: Scale, events_folder: Path, jvm: bool) -> 
     session = None
     try:
         for name in names:
-            if jvm and session is None and name in ("5", "spark"):
+            if jvm and session is None and name in ("5", "spark", "sql"):
                 from benchmarks.sase.on_spark import start_session
 
                 session = start_session()
@@ -37,10 +37,10 @@ def _run(names: Sequence[str], scale: Scale, events_folder: Path, jvm: bool) -> 
 
 
 def _experiment(name: str, scale: Scale, session: Any, events_folder: Path) -> Experiment:
-    if name == "spark":
-        from benchmarks.sase.on_spark import spark
+    if name in ("spark", "sql"):
+        from benchmarks.sase import on_spark
 
-        return spark(scale, session, events_folder)
+        return (on_spark.spark if name == "spark" else on_spark.sql)(scale, session, events_folder)
     if name == "5":
         return peers.experiment_5(scale, session, events_folder)
     return EMBEDDED[name](scale)
@@ -48,8 +48,10 @@ def _experiment(name: str, scale: Scale, session: Any, events_folder: Path) -> E
 
 SUITE = Suite(
     name="sase",
-    experiments=(*EMBEDDED, "spark"),
-    only_jvm=frozenset({"spark"}),
+    about="SASE, 2006: sequence scan and construction; DuckDB and Spark SQL beside it",
+    experiments=(*EMBEDDED, "spark", "sql"),
+    headlines=("1", "3", "embedded"),
+    only_jvm=frozenset({"spark", "sql"}),
     scales=SCALES,
     packages=("kleene", "numba", "numpy", "pyarrow", "duckdb", "pyspark"),
     seed=SEED,

@@ -109,9 +109,10 @@ def _flink_contenders(case: Case, W: int, table: pa.Table, flink: Flink, folder:
             found = flink.run(pattern, path, window=SYMBOLS * W, parallelism=parallelism)
             work = {"complexity": int(found["length"])}
             seconds = {"wall": found["wall"], "cpu": found["cpu"]}
+            memory = int(found["memory"])
             if same:
-                return Outcome(int(found["matches"]), work, seconds)
-            return Outcome(None, work | {"matches": int(found["matches"])}, seconds)
+                return Outcome(int(found["matches"]), work, seconds, memory)
+            return Outcome(None, work | {"matches": int(found["matches"])}, seconds, memory)
 
         return Contender(f"flink: {pattern}, parallelism {parallelism}", run)
 

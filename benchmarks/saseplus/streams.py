@@ -58,7 +58,7 @@ class Scale(suite.Scale):
 
 SCALES = {
     "full": Scale(name="full", windows=200, complexity=60_000_000, backtrack_windows=200, longer=4_000_000, repeats=9),
-    "quick": Scale(name="quick", windows=40, complexity=6_000_000, backtrack_windows=40, longer=400_000, repeats=3),
+    "quick": Scale(name="quick", windows=40, complexity=2_000_000, backtrack_windows=20, longer=400_000, repeats=3, thin=True),
     "tiny": Scale(
         name="tiny",
         windows=100,

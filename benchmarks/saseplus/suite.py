@@ -35,7 +35,9 @@ def _run(names: Sequence[str], scale: Scale, events_folder: Path, jvm: bool) -> 
 
 SUITE = Suite(
     name="saseplus",
+    about="SASE+, 2008: Kleene closure, strategies, merging of runs; Flink beside it",
     experiments=tuple(EMBEDDED),
+    headlines=("4", "5"),
     scales=SCALES,
     packages=("kleene", "numba", "numpy", "pyarrow"),
     seed=SEED,

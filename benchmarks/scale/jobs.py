@@ -14,9 +14,9 @@ from typing import Any
 
 import kleene
 from benchmarks.harness import Contender, Outcome
+from benchmarks.machine import descendants
 from benchmarks.sase import on_spark
-from benchmarks.streaming.contenders import jvm_of
-from benchmarks.streaming.memory import descendants, resident
+from benchmarks.streaming.memory import resident
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 MEGABYTE = 1 << 20
@@ -54,7 +54,7 @@ def contender(name: str, pool: ProcessPoolExecutor, job: Job) -> Contender:
 
     def run() -> Outcome:
         seconds, work, matches = pool.submit(run_job, job).result()
-        return Outcome(matches, work, seconds)
+        return Outcome(matches, work, seconds, MEGABYTE * (work["jvm"] + work["python"]))
 
     return Contender(name, run)
 
@@ -70,7 +70,7 @@ def run_job(job: Job) -> tuple[dict[str, float], dict[str, int], int]:
     spark_times.FEWEST_ROWS = FEWEST_ROWS if job.sliced else NEVER
     events = _made(session, int(job.events)) if job.events.isdigit() else session.read.parquet(job.events)
     clock, shuffled = on_spark.cpu_clock(session), _shuffle_clock(session)
-    with _peak(jvm_of(session)) as peak:
+    with _peak(on_spark.jvm_of(session)) as peak:
         wall, cpu, written = time.perf_counter(), clock(), shuffled()
         run = kleene.query(job.query).run(events, **ROLES)
         observed = _counted(run.matches)

@@ -47,11 +47,13 @@ class Scale(suite.Scale):
 
     events: int
     many: int
+    cases: tuple[int, ...] = (0, 1, 2, 3)
+    """Of the experiment on cores, by place."""
 
 
 SCALES = {
     "full": Scale(name="full", events=10_000_000, many=100_000_000, repeats=3),
-    "quick": Scale(name="quick", events=4_000_000, many=20_000_000, repeats=2),
+    "quick": Scale(name="quick", events=4_000_000, many=20_000_000, repeats=1, thin=True, cases=(1,)),
     "tiny": Scale(name="tiny", events=600_000, many=1_200_000, repeats=1, thin=True),
 }
 
@@ -79,7 +81,7 @@ def parquet_events(folder: Path, count: int, share: float) -> str:
 def cores(scale: Scale, folder: Path) -> Experiment:
     """Queries whose events are divided by a key, hardly, and not at all."""
     points = []
-    for case, query, window, share in CASES:
+    for case, query, window, share in (CASES[place] for place in scale.cases):
         text, path = query.replace("{window}", str(window)), parquet_events(folder, scale.events, share)
         half = parquet_events(folder, scale.events // 2, share)
         with session_of(1) as one, session_of(2) as two:
@@ -163,7 +165,9 @@ def _run(names: Sequence[str], scale: Scale, events_folder: Path, jvm: bool) -> 
 
 SUITE = Suite(
     name="scale",
+    about="Spark on one core and two, slices of time, very many events",
     experiments=tuple(EXPERIMENTS),
+    headlines=("cores",),
     only_jvm=frozenset(EXPERIMENTS),
     scales=SCALES,
     packages=("kleene", "numba", "numpy", "pyarrow", "pyspark"),

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 import kleene
 from benchmarks.harness import Contender, Outcome
+from benchmarks.machine import Memory
 from benchmarks.sase import on_spark
 from benchmarks.streaming.streams import COLUMNS, FILES, NAMED, Files
 
@@ -42,14 +43,9 @@ def start_session(memory: str = "4g") -> Any:
     return session
 
 
-def jvm_of(session: Any) -> int:
-    """The process of a session's JVM."""
-    return int(session._jvm.java.lang.ProcessHandle.current().pid())  # noqa: SLF001 -- pyspark has no public way
-
-
 def to_nowhere(name: str, session: Any, files: Files, matched: Callable[[Any], Any]) -> Contender:
     """A streaming query to the noop sink. The clocks run while it takes what comes after its first micro-batch."""
-    cpu = on_spark.cpu_clock(session)
+    cpu, memory = on_spark.cpu_clock(session), Memory(on_spark.jvm_of(session))
 
     def run() -> Outcome:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -58,14 +54,16 @@ def to_nowhere(name: str, session: Any, files: Files, matched: Callable[[Any], A
             writer = matched(stream).writeStream.format("noop").option("checkpointLocation", f"{folder}/checkpoint")
             query = writer.start()
             query.processAllAvailable()
+            memory.begin()
             wall, used = time.perf_counter(), cpu()
             coming()
             query.processAllAvailable()
             seconds = {"wall": time.perf_counter() - wall, "cpu": cpu() - used}
+            peak = memory.peak()
             query.stop()
             found = [item.observedMetrics[OBSERVED] for item in query.recentProgress if item.observedMetrics]
         matches = sum(item["matches"] for item in found) if name == KLEENE else None
-        return Outcome(matches, {"events": sum(item["events"] for item in found)}, seconds)
+        return Outcome(matches, {"events": sum(item["events"] for item in found)}, seconds, peak)
 
     return Contender(name, run)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness import Experiment, Measurement, Point
-from benchmarks.sase.on_spark import cpu_clock
-from benchmarks.streaming.contenders import KLEENE, OBSERVED, OPTIONS, apart, jvm_of, start_session
+from benchmarks.machine import descendants
+from benchmarks.sase.on_spark import cpu_clock, jvm_of
+from benchmarks.streaming.contenders import KLEENE, OBSERVED, OPTIONS, apart, start_session
 from benchmarks.streaming.streams import COLUMNS, FILES, NAMED, SEED, Files, Scale, sequence_query, table
 
 ONCE, SILENT = "every key once", "half of the keys go silent"
@@ -99,11 +100,3 @@ def resident(processes: Iterable[int]) -> int:
             continue
         total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total * 1_024
-
-
-def descendants(process: int) -> Iterator[int]:
-    """The processes that a process has started, and those that these have (Linux)."""
-    for path in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in map(int, path.read_text().split()):
-            yield child
-            yield from descendants(child)

@@ -59,18 +59,20 @@ def _throughput(experiment: Experiment) -> str:
         asked_for.append((asked, f"{over:.2f}", over <= ASKED_COST))
     header = ["types", "keys", "window", "events", "matches per event", "Kleene / pass-through", "the same, wall-clock time"]
     header += ["Kleene / stateless", "a state per key / Kleene", "microseconds of CPU time per event"]
-    return "\n\n".join([table(header, rows), _per_key(experiment), checks(asked_for)])
+    return "\n\n".join(part for part in (table(header, rows), _per_key(experiment), checks(asked_for)) if part)
 
 
 def _per_key(experiment: Experiment) -> str:
     """What a key costs that is there and does not have more events than before."""
     rows = []
     for types in series_values(experiment):
+        if len(of_series(experiment, types)) == 1:
+            continue
         few, many = sorted(of_series(experiment, types), key=lambda point: float(point.parameters["keys"]))
         keys = float(many.parameters["keys"]) - float(few.parameters["keys"])
         more = [1e6 * (many[name].seconds("cpu") - few[name].seconds("cpu")) / keys for name in (KLEENE, PACKED)]
         rows.append([f"{types}", f"{many.parameters['keys']:,}", *(f"{value:.2f}" for value in more)])
-    return table(["types", "keys", "Kleene: microseconds of CPU time per key", "pass-through"], rows)
+    return table(["types", "keys", "Kleene: microseconds of CPU time per key", "pass-through"], rows) if rows else ""
 
 
 def quarters(values: Sequence[float]) -> tuple[float, float]:

@@ -42,6 +42,8 @@ class Scale(suite.Scale):
     soak_batches: int
     seconds: int
     """That events come for, at each point of the latency experiment."""
+    cases: tuple[int, ...] = (0, 1, 2, 3)
+    """Of the throughput experiment, by place."""
 
 
 SCALES = {
@@ -49,7 +51,16 @@ SCALES = {
         name="full", batch=500_000, batches=4, per_key=100_000, soak_batch=250_000, soak_batches=40, seconds=12, repeats=3
     ),
     "quick": Scale(
-        name="quick", batch=200_000, batches=2, per_key=20_000, soak_batch=100_000, soak_batches=12, seconds=8, repeats=2
+        name="quick",
+        batch=200_000,
+        batches=2,
+        per_key=20_000,
+        soak_batch=100_000,
+        soak_batches=12,
+        seconds=8,
+        repeats=1,
+        thin=True,
+        cases=(0,),
     ),
     "tiny": Scale(
         name="tiny", batch=5_000, batches=2, per_key=1_000, soak_batch=2_000, soak_batches=4, seconds=4, repeats=1, thin=True

@@ -22,7 +22,9 @@ def _run(names: Sequence[str], scale: Scale, events_folder: Path, jvm: bool) -> 
 
 SUITE = Suite(
     name="streaming",
+    about="Structured Streaming: throughput, memory, latency",
     experiments=tuple(EXPERIMENTS),
+    headlines=("throughput",),
     only_jvm=frozenset(EXPERIMENTS),
     scales=SCALES,
     packages=("kleene", "numba", "numpy", "pyarrow", "pyspark"),

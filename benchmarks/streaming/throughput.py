@@ -62,7 +62,7 @@ def throughput(scale: Scale) -> Experiment:
 def _points(scale: Scale) -> tuple[Point, ...]:
     session = start_session()
     found = []
-    for case in CASES:
+    for case in (CASES[place] for place in scale.cases):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             point = _point(case, scale, session, Path(folder), warm_up=1 if found else 2)
             slow = _per_key(case, scale, session, Path(folder)) if case.types == NAMED else ()

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from kleene.interfaces.commands import check, demo, explain, generate, match, pack, statistics, stream, workload
+from kleene.interfaces.commands import (
+    bench,
+    check,
+    demo,
+    explain,
+    explore,
+    generate,
+    match,
+    pack,
+    statistics,
+    stream,
+    why_not,
+    workload,
+)
 
 COMMANDS: dict[str, ModuleType] = {
     "match": match,
     "stream": stream,
     "explain": explain,
+    "explore": explore,
+    "why-not": why_not,
     "check": check,
     "workload": workload,
     "statistics": statistics,
     "generate": generate,
     "pack": pack,
     "demo": demo,
+    "bench": bench,
 }
