@@ -81,7 +81,7 @@ format: $(STAMP) ## rewrite the code in the house style
 
 bench: java $(STAMP) ## the benchmarks, with the systems they compare against
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
-	$(BIN)/python -m benchmarks
+	$(BIN)/kleene bench
 
 clean: ## remove the environment, caches and generated data
 	rm -rf $(VENV) build dist demo-data spark-warehouse metastore_db derby.log artifacts

@@ -1,4 +1,4 @@
-"""Benchmarks: `python -m benchmarks SUITE` runs experiments: of a paper (sase, saseplus, lazy, aseq, multi), streaming, scale.
+"""Benchmarks: `kleene bench SUITE` runs experiments: of a paper (sase, saseplus, lazy, aseq, multi), streaming, scale, peers.
 
 Results are in docs/benchmarks.md.
 

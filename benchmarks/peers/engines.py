@@ -21,7 +21,7 @@ SHARED = HERE / "java" / "Peer.java"
 
 ONE_PER_START = "it reports one match per starting row, and here a start has several"
 ONLY_NEXT = "its patterns take the next event that fits, and here all that fit count"
-LISTS = "its patterns have no lists that leave out what fits"
+LISTS = "its patterns, and its match_recognize, have no lists that leave out what fits"
 RISING = "its patterns have no list that depends on itself for every event that may end it"
 
 

@@ -132,9 +132,9 @@ def to_nowhere(name: str, prepare: Callable[[], Prepared], session: Any, counted
     known: list[Outcome] = []
 
     def run() -> Outcome:
-        frame, release = prepare()
         memory.begin()
         wall, used = time.perf_counter(), cpu()
+        frame, release = prepare()  # Kleene looks at a part of the events, in jobs that count
         frame.write.format("noop").mode("overwrite").save()
         seconds = {"wall": time.perf_counter() - wall, "cpu": cpu() - used}
         peak = memory.peak()
@@ -149,6 +149,6 @@ def to_nowhere(name: str, prepare: Callable[[], Prepared], session: Any, counted
 def _answer(frame: Any, counted: bool) -> Outcome:
     if counted:
         return Outcome(int(frame.groupBy("attr1").agg({"count": "max"}).groupBy().sum("max(count)").first()[0] or 0))
-    product = f"CAST({FACTOR} * CAST(t1 AS DECIMAL(20, 0)) + t3 AS DECIMAL(30, 0))"
+    product = f"CAST(({FACTOR} + t3) * CAST(t1 AS DECIMAL(18, 0)) + t3 AS DECIMAL(28, 0))"
     row = frame.selectExpr(f"{product} AS part").selectExpr("count(*) AS n", "sum(part) AS digest").first()
     return Outcome(int(row["n"]), {"digest": wrapped(int(row["digest"] or 0))})

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from benchmarks.harness import Contender
 from benchmarks.peers.contenders import Make, timed
-from benchmarks.peers.streams import Workload
+from benchmarks.peers.streams import TYPES, Workload
 from benchmarks.sase.joins import FORMULATIONS, duckdb_sql
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # read when polars is imported
@@ -78,7 +78,7 @@ def _typed(sql: str, kinds: Sequence[int]) -> str:
     return sql.replace("'<", "'E").replace(">'", "'")
 
 
-def many_sql(workload: Workload, formulation: str = "packed key") -> str:
+def joined_sql(workload: Workload, formulation: str) -> str:
     """One join for each pattern."""
     one = duckdb_sql(formulation, 3, workload.window, returned=3)
     return " UNION ALL ".join(f"SELECT t1, t3 FROM ({_typed(one, kinds)})" for kinds in workload.patterns)
@@ -97,23 +97,24 @@ SQL: dict[str, Callable[[Workload], str]] = {
     "rare": rare_sql,
     "contiguity": contiguity_sql,
     "negation": negation_sql,
-    "many": many_sql,
     "counting": counting_sql,
 }
+JOINED = ("keyed", "many")
+"""Workloads that are joins of three by key and bucket."""
 
 
 def formulations(workload: Workload) -> dict[str, tuple[str, bool]]:
     """By name the SQL for DuckDB, and whether joins keep the order in which they are written."""
-    if workload.name == "keyed":
+    if workload.name in JOINED:
         return {
-            f"duckdb: {name}, {'as written' if kept else 'reordered'}": (duckdb_sql(name, 3, workload.window, returned=3), kept)
+            f"duckdb: {name}, {'as written' if kept else 'reordered'}": (joined_sql(workload, name), kept)
             for name in FORMULATIONS
             for kept in (True, False)
         }
     if workload.name not in SQL:
         return {}
     sql = SQL[workload.name](workload)
-    joins = workload.name in ("rare", "negation", "many")
+    joins = workload.name in ("rare", "negation")
     return {f"duckdb{': as written' if kept else ''}": (sql, kept) for kept in ((True, False) if joins else (False,))}
 
 
@@ -222,7 +223,8 @@ def polars(workload: Workload, table: pa.Table) -> Contender:
     """Polars over a frame in memory, to an Arrow table."""
     import polars as pl
 
-    frame = pl.from_arrow(table).with_columns(pl.col("type").cast(pl.String)).lazy()
+    types = pl.Enum([f"E{place}" for place in range(1, TYPES + 1)])  # numbers, as Kleene and DuckDB have them
+    frame = pl.from_arrow(table).with_columns(pl.col("type").cast(types)).lazy()
     plan = POLARS[workload.name](frame, workload)
     return timed("polars", lambda: [plan.collect().to_arrow()], counted=workload.counted)
 

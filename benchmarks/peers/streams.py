@@ -27,6 +27,8 @@ LIST_W = 40_000
 RARE_W = 1_000
 RARE = 0.001
 """The share of the last type, where it is rare."""
+FIRST_RARE = 60
+"""The number of its first event."""
 FOREVER = 1_000_000_000
 """Longer than any stream."""
 SYMBOLS = 8
@@ -65,7 +67,7 @@ class Workload:
     name: str
     title: str
     query: str
-    """With {window}; it returns the times of the first and the last event of a match as t1 and t3."""
+    """With {window}; it returns the times of the first and the last event of a match as t1 and t3, and lists."""
     window: int
     stream: Callable[[int], pa.Table]
     share: float = 1.0
@@ -110,10 +112,11 @@ def uniform(keys: int) -> Callable[[int], pa.Table]:
 
 
 def rare_last(events: int) -> pa.Table:
-    """Three types, of which the last is rare."""
+    """Three types, of which the last is rare, and among the first that a slow system is given."""
     random = np.random.default_rng([SEED, 3])
     draws = random.random((events, 2))
-    kinds = np.searchsorted([(1 - RARE) / 2, 1 - RARE], draws[:, 0], side="right")
+    kinds = draws[:, 0] < 0.5
+    kinds = np.where(np.arange(events) % round(1 / RARE) == FIRST_RARE, 2, kinds)
     nothing = np.zeros(events)
     return _table(np.arange(events), kinds, 3, nothing, draws[:, 1] * MOST_X, nothing)
 
@@ -135,7 +138,7 @@ _RETURN = "WITHIN {window} RETURN a.ts AS t1, c.ts AS t3"
 _LISTS = (
     "PATTERN SEQ(E1+ a[], E1 c) WHERE <strategy>(a[], c) { [attr1] AND a[1].x % 500 = 0 AND a[i].x > a[i-1].x AND <last> } "
 )
-_LIST_RETURN = "WITHIN {window} RETURN a[1].ts AS t1, c.ts AS t3"
+_LIST_RETURN = "WITHIN {window} RETURN a[1].ts AS t1, c.ts AS t3, a[].x AS xs"
 
 WORKLOADS = {
     item.name: item
@@ -166,7 +169,7 @@ WORKLOADS = {
         Workload(
             name="lists",
             title="Kleene plus under skip_till_any_match: all lists of a type between two others",
-            query=f"PATTERN SEQ(<1> a, <2>+ b[], <3> c) WHERE [attr1] {_RETURN}",
+            query=f"PATTERN SEQ(<1> a, <2>+ b[], <3> c) WHERE [attr1] {_RETURN}, b[].x AS xs",
             window=LIST_W,
             stream=uniform(KEYS),
             share=0.25,

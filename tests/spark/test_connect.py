@@ -33,7 +33,7 @@ def differences(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     folder = tmp_path_factory.mktemp("connect")  # for the server's own files
     script = str(Path(connect_run.__file__))
     chosen = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
-    asked = json.dumps([name for name in CASES if name in chosen])
+    asked = json.dumps([*(name for name in CASES if name in chosen), *spark_queries.QUERIES])
     done = subprocess.run(
         [sys.executable, script],
         env=environment,

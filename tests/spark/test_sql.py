@@ -24,7 +24,7 @@ from kleene.testing import oracle
 from kleene.testing.case_routes import differences, run
 from kleene.testing.cases import Case, load_all
 from kleene.testing.strategies import Example, any_match_examples, saseplus_examples
-from support import nfa_pairs, sase_pairs, spark_queries, sql_calls
+from support import connect_run, nfa_pairs, sase_pairs, spark_queries, sql_calls
 from support.lazy_pairs import Pair
 from support.spark import frame_of
 from support.spark_queries import QUERIES, embedded, in_order, shown
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.spark
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 KEYED = "PATTERN SEQ(A a, B b) WHERE [k] WITHIN 10"
-CASES = [case for case in load_all(sql_calls.CASES) if sql_calls.can_answer(case)]
+CASES = [case for case in load_all(connect_run.CASES) if sql_calls.can_answer(case)]
 EVERY = 10
 """One case in so many runs in every test run: they say little about SQL that others do not."""
 
@@ -77,7 +77,7 @@ def test_sql_and_embedded_agree(name: str, session: Any, events: str, table: pa.
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, marks=[pytest.mark.long] * (place % EVERY != 0)) for place, case in enumerate(CASES)],
-    ids=sql_calls.name_of,
+    ids=connect_run.name_of,
 )
 def test_case(case: Case, session: Any) -> None:
     assert differences(case, run(case, sql_calls.sql_route(lambda: session))) == []
@@ -308,7 +308,7 @@ def test_connect(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     environment["PYSPARK_PYTHON"] = sys.executable  # what runs the workers is for the server to say
     queries = ["keyed", "without a key", "returns", "order_by", "declared", "time arithmetic", "functions of several events"]
-    asked = [*(sql_calls.name_of(case) for case in CASES[:: EVERY * 4]), *queries]
+    asked = [*(connect_run.name_of(case) for case in CASES[:: EVERY * 4]), *queries]
     done = subprocess.run(
         [sys.executable, str(Path(sql_calls.__file__))],
         env=environment,

@@ -7,14 +7,14 @@ what differs as JSON.
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 import sys
-import traceback
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
@@ -22,13 +22,12 @@ if __name__ == "__main__":
 import kleene
 from kleene.common import errors
 from kleene.interfaces.api import Query
-from kleene.testing.case_routes import Route, differences, run
-from kleene.testing.cases import Case, Row, load_all
+from kleene.testing.case_routes import Route
+from kleene.testing.cases import Case, Row
 from support import spark_queries
 from support.engine_routes import given_options, outcome
-from support.spark import connect_session, frame_of
+from support.spark import frame_of
 
-CASES = Path(__file__).parents[1] / "cases"
 VIEWS = count()
 
 
@@ -91,40 +90,17 @@ def sql_route(session: Callable[[], Any]) -> Route:
     return lambda case: outcome(case, answer)
 
 
-def name_of(case: Case) -> str:
-    return f"{case.path.name}:{case.line}"
-
-
-def main() -> int:
-    asked = json.load(sys.stdin)
-    session = connect_session()
+def _registered(session: Any) -> Route:
     kleene.register(session, functions=spark_queries.FUNCTIONS)
-    found: dict[str, Any] = {"session": type(session).__module__}
+    return sql_route(lambda: session)
 
-    def note(name: str, check: Callable[[], list[str]]) -> None:
-        try:
-            found[name] = check()
-        except Exception:  # noqa: BLE001 - reported, so that the other checks still run
-            found[name] = [traceback.format_exc()]
 
-    for case in load_all(CASES):
-        if name_of(case) in asked:
-            note(name_of(case), lambda case=case: differences(case, run(case, sql_route(lambda: session))))  # type: ignore[misc]
-    table = spark_queries.events()
+def _of_statements(session: Any, table: pa.Table) -> Callable[[str], Any]:
     view = view_of(session, table)
-
-    def compared(name: str) -> list[str]:
-        wanted, given = spark_queries.embedded(name, table), in_sql(name, session, view)
-        return [] if wanted == given else [f"{len(wanted)} matches embedded, {len(given)} in SQL, or other contents"]
-
-    for name in spark_queries.QUERIES:
-        if name in asked:
-            note(name, lambda name=name: compared(name))  # type: ignore[misc]
-    json.dump(found, sys.stdout)
-    sys.stdout.flush()
-    session.stop()
-    return 0
+    return lambda name: in_sql(name, session, view)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from support.connect_run import report
+
+    sys.exit(report(_registered, _of_statements))

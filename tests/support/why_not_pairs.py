@@ -1,9 +1,9 @@
 """Random (query, stream) pairs: the near misses that `why_not` reports, against the oracle.
 
-For each constraint of a query the oracle answers the query without it. Of those matches the ones that break the constraint, as
-the oracle's own evaluation sees it, and no negation that had to go with it, must be exactly the near misses that are reported;
-none of them may be a match of the query. The same for every pair of constraints, where no single one suffices. Counts of
-matches, and of events for each component, must be the oracle's too.
+For each constraint of a query the oracle answers the query without it. Of those matches the ones that break the constraint,
+as the oracle's own evaluation sees it, and no negation that had to go with it, must be exactly the near misses that are
+reported; none of them may be a match of the query, or break another constraint. The same for every pair of constraints, where
+no single one suffices. Counts of matches, and of events for each component, must be the oracle's too.
 
 As a script: `KLEENE_KERNELS=python python tests/support/why_not_pairs.py SEED COUNT`, see `support.pair_runs`.
 """
@@ -27,11 +27,12 @@ from kleene.interfaces.why_not import MOST_PAIRS
 from kleene.interfaces.why_not_misses import Judge
 from kleene.interfaces.why_not_report import WhyNot
 from kleene.language.printer import to_text
+from kleene.pattern import relax
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.normalize import Branch
 from kleene.pattern.predicates import Equivalence, variables
-from kleene.pattern.relax import Constraint, Demand, alone, base, constraints, open_ended, without
+from kleene.pattern.relax import Constraint, Demand, alone, base, constraints, open_ended
 from kleene.testing import oracle
 from kleene.testing.evaluate import condition
 from kleene.testing.oracle_branch import Elements, Match, extremes
@@ -45,7 +46,7 @@ from kleene.testing.strategies import (
     saseplus_example,
 )
 from support.nfa_pairs import call_options
-from support.pair_runs import Report, Suite, main, rewritten
+from support.pair_runs import Report, Suite, broken, main, rewritten
 from support.sase_pairs import ROW, numbered
 
 MOST_EVENTS = 10
@@ -144,7 +145,7 @@ def expected(example: Example, relaxed: Sequence[Constraint], reported: set[Matc
     bound = example.bound()
     query = base(bound)
     for item in relaxed:
-        query = without(query, item, bound.schema)
+        query = relax.without(query, item, bound.schema)
     found = oracle.matches(bind(query, example.event_schema()), example.events)
     stream = make_stream(bound, example.events)
     gone = gone_with(bound, relaxed)
@@ -153,6 +154,15 @@ def expected(example: Example, relaxed: Sequence[Constraint], reported: set[Matc
     keyed = make_stream(replace(bound, equivalences=asked), example.events, "arrival") if keys else stream
     near = {match for match in found if all(breaks(stream, keyed, item, match, reported) for item in relaxed)}
     return {match for match in near if not (gone and forbidden(stream, gone, match))}
+
+
+def also_broken(example: Example, item: Constraint, others: Sequence[Constraint], near: set[Match]) -> list[str]:
+    """The other constraints that near misses of one break; which events a strategy selects is no constraint on a match."""
+    bound = example.bound()
+    stream = make_stream(bound, example.events)
+    selection = (Demand.STRATEGY, Demand.OVERLAP, *((Demand.WINDOW,) if item.demand is Demand.KEY else ()))
+    asked = [other for other in others if other is not item and other.demand not in selection]
+    return [other.text for other in asked if any(breaks(stream, stream, other, match, set()) for match in near)]
 
 
 # --- what is reported -------------------------------------------------------------------------------------------------
@@ -198,6 +208,7 @@ def check_example(example: Example, number: int, rng: Random, report: Report) ->
         wanted = expected(example, (item,), reported)
         if wanted & reported:
             found.append(f"{item.text}: {len(wanted & reported)} near misses are matches")
+        found += [f"{item.text}: a near miss breaks {other} too" for other in also_broken(example, item, single, wanted)]
         found += _compared(bound, (item,), wanted, answer, report)
         any_single = any_single or bool(wanted)
     if not any_single and not reported:
@@ -248,7 +259,7 @@ def _refused(example: Example, item: Constraint, reason: str, report: Report) ->
         return []
     try:
         oracle.matches(
-            bind(without(base(example.bound()), item, example.event_schema()), example.event_schema()), example.events
+            bind(relax.without(base(example.bound()), item, example.event_schema()), example.event_schema()), example.events
         )
     except DataError as error:
         return [] if "tie" in reason and "tie" in str(error) else [f"{item.text}: {reason}, but the oracle says {error}"]
@@ -266,6 +277,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "closed-interval": rewritten(Judge, "_interval", 'after, side="right"', 'after, side="left"'),
     "no-keys-of-negation": rewritten(Judge, "_matches_negative", "held &= (own == theirs)", "held |= (own == theirs)"),
     "loose-order": rewritten(Judge, "_out_of_order", ">= self.stream.rank.take(after)", "> self.stream.rank.take(after)"),
+    "no-conditions-left": broken(relax, "without", "where=_less(query.where, constraint.expression)", "where=None"),
     "everything-is-near": rewritten(Judge, "near", "near[numbers] &= found.broken", "pass"),
 }
 

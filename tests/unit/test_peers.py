@@ -10,9 +10,8 @@ from benchmarks.harness import Contender, Disagreement, Measurement, Outcome, Po
 from benchmarks.peers import engines, jars, relational
 from benchmarks.peers.contenders import FACTOR, KLEENE, answer_of, digest, kleene, longest, require_same_matches, timed
 from benchmarks.peers.on_spark import FORMULATIONS
-from benchmarks.peers.report import ASKED
 from benchmarks.peers.streams import SCALES, WORKLOADS
-from benchmarks.peers.suite import GOALS, SUITE, experiment
+from benchmarks.peers.suite import SUITE, experiment
 from benchmarks.suite import load, run_suite
 
 
@@ -27,14 +26,13 @@ def test_what_no_table_can_say_has_a_reason() -> None:
     said = {name for name, workload in WORKLOADS.items() if relational.formulations(workload)}
     assert said == set(relational.POLARS) == set(FORMULATIONS)
     assert said | set(relational.NOT_RELATIONAL) == set(WORKLOADS)
-    assert set(GOALS) == set(ASKED)
 
 
 def test_a_digest_tells_matches_apart() -> None:
     found = [pa.table({"t1": [1, 2], "t3": [5, 6]}), pa.table({"t1": [3], "t3": [9]})]
-    assert answer_of(found, counted=False) == Outcome(3, {"digest": FACTOR * 6 + 20})
+    assert answer_of(found, counted=False) == Outcome(3, {"digest": FACTOR * 6 + 20 + 17 + 27})
     swapped = pa.table({"t1": [2, 1], "t3": [5, 6]})
-    assert answer_of([swapped], counted=False).work != answer_of([pa.table({"t1": [1, 1], "t3": [5, 6]})], counted=False).work
+    assert answer_of([swapped], counted=False).work != answer_of(found[:1], counted=False).work
     big = pa.table({"t1": [2**62, 2**62], "t3": [1, 1]})
     assert -(2**63) <= digest(*(big.column(name).to_numpy() for name in ("t1", "t3"))) < 2**63
     counts = pa.table({"attr1": [1, 1, 2], "count": [3, 7, 5]})
@@ -129,4 +127,4 @@ def test_all_systems_find_the_same_matches(tmp_path: Path) -> None:
         assert not any(note.startswith("Absent") for note in result.notes), result.notes
         assert {engine.name for engine in engines.ENGINES if name in engine.jobs} <= systems
         assert "kleene on spark" in systems
-        assert any(item.matches for point in result.points for item in point.measurements)
+        assert all(item.matches for point in result.points for item in point.measurements)

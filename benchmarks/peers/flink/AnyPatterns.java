@@ -1,4 +1,4 @@
-// Flink's Pattern API under skip till any match: the peer of `python -m benchmarks lazy`, compiled and started by process.py.
+// Flink's Pattern API under skip till any match: the peer of `kleene bench lazy`, compiled and started by process.py.
 // Requests and answers, and what is timed, are described in Jobs.java.
 
 import java.io.IOException;

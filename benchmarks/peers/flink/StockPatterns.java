@@ -1,4 +1,4 @@
-// Flink's Pattern API on the stock ticker: the peer of `python -m benchmarks saseplus`, compiled and started by process.py.
+// Flink's Pattern API on the stock ticker: the peer of `kleene bench saseplus`, compiled and started by process.py.
 // Requests and answers, and what is timed, are described in Jobs.java.
 
 import java.io.IOException;

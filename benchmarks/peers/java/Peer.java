@@ -75,7 +75,7 @@ public final class Peer {
 
         void add(long first, long last) {
             matches++;
-            digest += FACTOR * first + last;
+            digest += FACTOR * first + last + first * last;
         }
     }
 

@@ -144,3 +144,16 @@ class Clock {
     return text.slice(11);
   }
 }
+
+// A function that draws before the next frame, once however often it is called.
+function soon(draw) {
+  let waiting = false;
+  return () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      draw();
+    });
+  };
+}

@@ -8,7 +8,7 @@ class MatchList {
     this.state = state;
     this.list = document.getElementById("list");
     this.rows = document.getElementById("rows");
-    this.waiting = false;
+    this.redraw = soon(() => this.draw());
     this.list.addEventListener("scroll", () => this.redraw());
     this.list.addEventListener("keydown", (press) => this.key(press));
     this.rows.addEventListener("click", (press) => {
@@ -50,15 +50,6 @@ class MatchList {
     if (jump || Math.max(above, below) > high / 2) this.list.scrollTop = (place * ROW - high / 3) / this.stretch;
     else if (above > 0) this.list.scrollTop = (place * ROW) / this.stretch;
     else if (below > 0) this.list.scrollTop = ((place + 1) * ROW - high) / this.stretch;
-  }
-
-  redraw() {
-    if (this.waiting) return;
-    this.waiting = true;
-    requestAnimationFrame(() => {
-      this.waiting = false;
-      this.draw();
-    });
   }
 
   draw() {

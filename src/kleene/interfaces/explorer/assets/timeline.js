@@ -10,19 +10,10 @@ class Timeline {
     this.chart = document.getElementById("chart");
     this.overview = document.getElementById("overview");
     this.tip = document.getElementById("tip");
-    this.waiting = false;
+    this.redraw = soon(() => this.draw());
     state.onChange(() => this.redraw());
     new ResizeObserver(() => this.redraw()).observe(this.plot);
     this.listen();
-  }
-
-  redraw() {
-    if (this.waiting) return;
-    this.waiting = true;
-    requestAnimationFrame(() => {
-      this.waiting = false;
-      this.draw();
-    });
   }
 
   colours() {
