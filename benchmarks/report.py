@@ -1,7 +1,8 @@
 """docs/benchmarks.md from the results of runs: tables of ratios beside what the papers say, and the figures.
 
 Every number in the page comes from results files. The remarks explain how to read a table; they hold no measured numbers. The
-part of a suite stands between two comments, so that each suite writes its own part and leaves the others as they are.
+part of a suite stands between two comments, so that each suite writes its own part and leaves the others as they are; and
+the sections of experiments that the results do not have stay, too.
 """
 
 from __future__ import annotations
@@ -63,13 +64,17 @@ def write_report(presentation: Presentation, results: Path, docs: Path, note: st
     experiments, context = load(suite, results)
     if not experiments:
         raise ValueError(f"{results / suite.results} holds no experiment: run `kleene bench {suite.name}` first")
-    sections = [section(presentation, experiment, context[name], docs / "figures") for name, experiment in experiments.items()]
-    parts = [f"## {presentation.title}", presentation.opening, _context(context), *([note] if note else []), *sections]
     page = docs / "benchmarks.md"
-    text = put_part(page.read_text() if page.exists() else "", suite.name, "\n\n".join(parts))
+    before = page.read_text() if page.exists() else ""
+    sections = sections_of(parts_of(before).get(suite.name, ""))
+    for name, experiment in experiments.items():
+        sections[heading_of(name)] = section(presentation, experiment, context[name], docs / "figures")
+    shown = [sections[heading] for heading in map(heading_of, suite.experiments) if heading in sections]
+    parts = [f"## {presentation.title}", presentation.opening, _context(context), *([note] if note else []), *shown]
+    text = put_part(before, suite.name, "\n\n".join(parts))
     rows = headline_rows(presentation, experiments, context)
     if rows:
-        text = put_part(text, HEADLINES, put_headlines(parts_of(text).get(HEADLINES, ""), presentation.paper, rows))
+        text = put_part(text, HEADLINES, put_headlines(parts_of(text).get(HEADLINES, ""), rows))
     page.write_text(text)
     return page
 
@@ -90,24 +95,24 @@ def headline_rows(presentation: Presentation, experiments: Mapping[str, Experime
     return rows
 
 
-def put_headlines(part: str, paper: str, rows: Rows) -> str:
-    """The part of the headlines with the rows of one paper in their place, or at the end; those of other papers stay.
+def put_headlines(part: str, rows: Rows) -> str:
+    """The part of the headlines with rows of one paper in their place, or at the end; other figures and papers stay.
 
-    >>> part = put_headlines("", "One, 2001", [["One, 2001", "Figure 1", "x2", "2.1", "yes"]])
-    >>> part = put_headlines(part, "Two, 2002", [["Two, 2002", "Figure 9", "x3", "2.9", "no: why"]])
-    >>> print(put_headlines(part, "One, 2001", [["One, 2001", "Figure 1", "x2", "2.2", "yes"]]).partition("\\n\\n")[2])
+    >>> part = put_headlines("", [["One, 2001", "Figure 1", "x2", "2.1", "yes"]])
+    >>> part = put_headlines(part, [["Two, 2002", "Figure 9", "x3", "2.9", "no: why"]])
+    >>> print(put_headlines(part, [["One, 2001", "Figure 1", "x2", "2.2", "yes"]]).partition("\\n\\n")[2])
     | paper | figure | it says | measured here | reached |
     |---|---|---|---|---|
     | One, 2001 | Figure 1 | x2 | 2.2 | yes |
     | Two, 2002 | Figure 9 | x3 | 2.9 | no: why |
     """
     lines = [line for line in part.splitlines() if line.startswith("| ")][1:]
-    papers: dict[str, list[str]] = {}
-    for line in lines:
-        papers.setdefault(line.split(" | ")[0].removeprefix("| "), []).append(line)
-    papers[paper] = [f"| {' | '.join(row)} |" for row in rows]
+    papers: dict[str, dict[str, str]] = {}
+    for line in [*lines, *(f"| {' | '.join(row)} |" for row in rows)]:
+        own, figure = line.removeprefix("| ").split(" | ")[:2]
+        papers.setdefault(own, {})[figure] = line
     head = ["| paper | figure | it says | measured here | reached |", "|---|---|---|---|---|"]
-    return HEADLINES_OPENING + "\n\n" + "\n".join([*head, *(line for own in papers.values() for line in own)])
+    return HEADLINES_OPENING + "\n\n" + "\n".join([*head, *(line for own in papers.values() for line in own.values())])
 
 
 def put_part(page: str, name: str, text: str) -> str:
@@ -129,11 +134,29 @@ def parts_of(page: str) -> dict[str, str]:
     return dict(re.findall(r"^<!-- (\w+) -->\n\n(.*?)\n\n<!-- end of \1 -->$", page, re.DOTALL | re.MULTILINE))
 
 
+def heading_of(name: str) -> str:
+    """What the title of an experiment's section begins with.
+
+    >>> heading_of("5"), heading_of("figure16a"), heading_of("cores")
+    ('### Experiment 5:', '### Figure 16a:', '### Cores:')
+    """
+    return f"### Experiment {name}:" if name.isdigit() else "### " + re.sub(r"(\d+[a-z]?)$", r" \1", name.capitalize()) + ":"
+
+
+def sections_of(part: str) -> dict[str, str]:
+    """The sections of a suite's part by what their titles begin with.
+
+    >>> sections_of("## One\\n\\nopening\\n\\n### Cores: two\\n\\ntable\\n\\n### Many: memory")
+    {'### Cores:': '### Cores: two\\n\\ntable', '### Many:': '### Many: memory'}
+    """
+    found = re.split(r"\n\n(?=### )", part)[1:]
+    return {text.partition(":")[0] + ":": text for text in found}
+
+
 def section(presentation: Presentation, experiment: Experiment, context: dict[str, Any], figures: Path) -> str:
     """One experiment: what was expected, the table, the figures, how to read them."""
     name, title = experiment.name, experiment.title
-    heading = f"Experiment {name}" if name.isdigit() else re.sub(r"(\d+[a-z]?)$", r" \1", name.capitalize())
-    parts = [f"### {heading}: {title}", f"Expected: {experiment.headline}.", presentation.tables[name](experiment)]
+    parts = [f"{heading_of(name)} {title}", f"Expected: {experiment.headline}.", presentation.tables[name](experiment)]
     drawn = draw(presentation.figures, presentation.suite.name, experiment, figures)
     parts += [f"![{title}](figures/{path.name})" for path in drawn]
     parts += [presentation.remarks[name], *experiment.notes]

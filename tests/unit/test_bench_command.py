@@ -146,6 +146,18 @@ def test_headlines_are_written_from_results_and_those_of_others_stay(tmp_path: P
     assert "3 rounds, which differ by ±25 % (median; at most 25 %)" in page
 
 
+def test_what_was_not_measured_again_stays_on_the_page(tmp_path: Path) -> None:
+    made = suite(experiment(point((0.5, 0.5, 1.0))))
+    save(made, experiment(point((0.5, 0.5, 1.0))), QUICK, tmp_path)
+    earlier = "## Made\n\nOpening.\n\n### Two: another\n\nits table\n\n### Three: is no more\n\nnothing"
+    (tmp_path / "benchmarks.md").write_text(put_part("", "made", earlier))
+    page = write_report(presentation(replace(made, experiments=("one", "two")), ""), tmp_path, tmp_path).read_text()
+    assert [line for line in page.splitlines() if line.startswith("### ")][-1] == "### Two: another"
+    assert page.count("### ") == 2
+    assert "its table" in page
+    assert "is no more" not in page
+
+
 def test_a_figure_has_a_light_and_a_dark_look(tmp_path: Path) -> None:
     result = experiment(point((0.5, 0.5, 0.5)))
     (path,) = draw(presentation(suite(result), "").figures, "made", result, tmp_path)
