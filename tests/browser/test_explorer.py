@@ -140,6 +140,23 @@ def test_numbers_and_plans(opened: Open, store: Path, store_matches: dict[int, A
     assert page.page.evaluate("document.querySelector('#plans img').naturalWidth") > 50
 
 
+@pytest.mark.parametrize("kinds", [14, 15, 60])
+def test_of_many_types_all_have_a_colour_and_most_are_counted(opened: Open, tmp_path: Path, kinds: int) -> None:
+    names = [f"T{number:02}" for number in range(kinds)]
+    query = kleene.query(f"PATTERN ANY({', '.join(names)}) a")
+    page = opened(query.explore(pa.table({"ts": range(kinds), "type": names}), **ROLES).save(tmp_path / "page.html"))
+    page.page.focus("#list")
+    page.press("End")
+    # The last type is on the last of 14 lanes; its colour is at the lane's name, and in the table.
+    lane = "[...document.getElementById('chart').getContext('2d').getImageData(5, 34 + 13.5 * 26, 1, 1).data].slice(0, 3)"
+    dot = page.page.evaluate("getComputedStyle(document.querySelector('#details-body .dot')).backgroundColor")
+    assert dot == f"rgb({', '.join(map(str, page.page.evaluate(lane)))})"
+    rows = page.page.locator("#numbers table").last.locator("tbody tr")
+    assert rows.count() == min(kinds, 50)
+    cut = ", the 50 most frequent of 60" if kinds == 60 else ""
+    assert page.all_texts("#numbers caption")[-1] == f"Events by type{cut}"
+
+
 def test_values_are_text_whatever_they_hold(opened: Open, tmp_path: Path) -> None:
     moment = dt.datetime(2026, 3, 29, 0, 59, 59, 123456, tzinfo=dt.UTC)
     columns = {

@@ -20,6 +20,8 @@ class Page:
     """What a page holds."""
 
     manifest: dict[str, Any]
+    families: list[dict[str, Any]]
+    """`attributes`, the `codes` of the events, and the `first` event of each code."""
     events: list[dict[str, Any]]
     matches: list[dict[str, Any]]
     """`query`, `match_id`, `start` and `end` (numbers after the first event), `key`, `bindings` (a variable's event, or its
@@ -43,7 +45,7 @@ def read_page(html: str) -> Page:
     assert len(events) == data["events"]["count"]
     returned = [[(item["name"], _values(item["column"])) for item in query["returns"]] for query in data["queries"]]
     matches = [_match(data, returned, number) for number in range(data["matches"]["count"])]
-    return Page(manifest, events, matches)
+    return Page(manifest, data["families"], events, matches)
 
 
 def _match(data: dict[str, Any], returned: list[Any], number: int) -> dict[str, Any]:

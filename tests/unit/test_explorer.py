@@ -103,6 +103,7 @@ def test_every_type_of_column_is_shown() -> None:
         "unicode": (pa.large_string(), ["naïve 🦊 \u2028", ""], None),
         "coded": (pa.dictionary(pa.int32(), pa.string()), ["x", None], None),
         "list": (pa.list_(pa.int32()), [[1, None], None], None),
+        "views": (pa.list_view(pa.timestamp("ns")), [[1, None], None], None),
         "empty_list": (pa.list_(pa.string()), [[], ["a"]], None),
         "fixed": (pa.list_(pa.float64(), 2), [[1.0, 2.0], None], None),
         "struct": (pa.struct([("a", pa.int32()), ("b", pa.string())]), [{"a": 1, "b": None}, None], None),
@@ -140,6 +141,16 @@ def test_keys_are_those_of_the_equivalence_tests() -> None:
     assert [family["attributes"] for family in page.manifest["families"]] == [["k"]]
     values = {match["key"]: page.events[match["bindings"]["a"]]["k"] for match in page.matches}
     assert sorted(values.values()) == [1, 2]
+
+
+def test_the_key_of_a_match_is_that_of_the_events_that_have_it() -> None:
+    """What an A has in a column that is no attribute of its type is no key."""
+    types, ids = ["A", "B", "A", "B"], [9, 1, None, 2]
+    events = pa.table({"ts": [1, 2, 3, 4], "type": types, "x": [0] * 4, "id": ids})
+    page = shown("PATTERN SEQ(A a, B b) WHERE [id]", events, schema={"A": ["x"], "B": ["id"]})
+    (family,) = page.families
+    assert family["codes"].tolist() == [-1, 0, -1, 1]
+    assert [(match["bindings"]["b"], match["key"]) for match in page.matches] == [(1, 0), (3, 1), (3, 1)]
 
 
 def test_without_a_type_column_every_event_is_of_the_patterns_type() -> None:
@@ -220,6 +231,8 @@ def test_matches_with_very_many_events_are_fewer(monkeypatch: pytest.MonkeyPatch
     explorer = kleene.query("PATTERN SEQ(A a, B b)").explore(EVENTS, **ROLES)
     assert explorer.shown["matches"] == 2
     assert "of 8 matches" in explorer.notices[0]
+    assert "5 events" in explorer.notices[0]
+    assert "show_matches" not in explorer.notices[0]
 
 
 def test_a_key_and_a_range_of_time() -> None:

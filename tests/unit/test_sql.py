@@ -205,6 +205,28 @@ def test_arguments_of_another_kind(name: str) -> None:
         call(**{name: constant(True, t.BooleanType())})
 
 
+NUMBER, TEXT = constant(5, t.IntegerType()), constant("k")
+TEXTS, WITH_NULL = (constant(value, t.ArrayType(t.StringType())) for value in (["k"], ["k", None]))
+TEXT_BY_TEXT = constant({"A": "k"}, t.MapType(t.StringType(), t.StringType()))
+TEXTS_BY_NUMBER = constant({1: ["k"]}, t.MapType(t.IntegerType(), t.ArrayType(t.StringType())))
+WRONG = {
+    "partition_by": [NUMBER, WITH_NULL, TEXT_BY_TEXT],
+    "order_by": [NUMBER, WITH_NULL, TEXT_BY_TEXT],
+    "schema": [NUMBER, TEXT, TEXTS, TEXT_BY_TEXT, TEXTS_BY_NUMBER],
+    "params": [NUMBER, TEXT, TEXTS, TEXTS_BY_NUMBER],
+    "plan": [NUMBER, TEXTS, TEXTS_BY_NUMBER],
+    "limits": [NUMBER, TEXT, TEXTS, TEXTS_BY_NUMBER],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [pytest.param(name, item, id=f"{name}-{item.value}") for name, items in WRONG.items() for item in items]
+)
+def test_what_an_option_cannot_be_is_refused_with_a_hint(name: str, wrong: AnalyzeArgument) -> None:
+    with pytest.raises(BindingError, match=rf"argument '{name}' is an? .*, not .*\n  hint: write {name} => "):
+        call(**{name: wrong})
+
+
 def test_options_are_checked_as_everywhere() -> None:
     with pytest.raises(BindingError, match="buckets cannot be 0"):
         call(buckets=constant(0, t.IntegerType()))

@@ -12,7 +12,7 @@ import pytest
 
 import kleene
 from kleene.common.errors import BindingError, DataError
-from kleene.interfaces import event_range
+from kleene.interfaces import event_range, why_not_misses
 from kleene.interfaces import why_not as inquiry
 from kleene.interfaces.cli import main
 from kleene.interfaces.why_not_report import Count, WhyNot
@@ -28,6 +28,9 @@ READINGS = """ts,type,item
 2026-03-02 21:00:00,Shelf,bread
 2026-03-02 21:02:00,Exit,soap
 """
+
+
+SCHEMA = {"A": ["x"], "N": ["id"], "B": ["id"], "C": ["id"], "D": ["x"]}
 
 
 def events(text: str, **columns: list[Any]) -> pa.Table:
@@ -160,6 +163,13 @@ def test_a_condition_on_elements_names_the_first_that_fails() -> None:
     assert report.causes[0].nearest[0].reasons == ("2 > 5 is false, short by 3 (at a[3])",)
 
 
+def test_the_element_that_fails_may_be_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(why_not_misses, "CHOICES", 4)
+    table = events(" ".join([*(f"a{at}" for at in range(1, 11)), "b20"]), x=[5, 5, 5, 5, 5, 5, 1, 5, 5, 0, 0])
+    report = ask("PATTERN SEQ(A{10} a[], B b) WHERE a[].x > b.x + 1 WITHIN 30", table)
+    assert report.causes[0].nearest[0].reasons == ("1 > 1 is false (at a[7])",)
+
+
 def test_a_condition_with_a_function_of_the_users() -> None:
     query = kleene.query(
         "PATTERN SEQ(A a, B b) WHERE twice(a.x) < b.x", functions={"twice": lambda x: pa.compute.multiply(x, 2.0)}
@@ -178,6 +188,21 @@ def test_an_equivalence_test_that_fixes_a_value() -> None:
     report = ask("PATTERN SEQ(A a, B b) WHERE [k = 1]", events("a1 b2", k=[2, 2]))
     assert causes(report) == [("key", "[k = 1]", 1)]
     assert ask("PATTERN SEQ(A a, B b) WHERE [k = 2]", events("a1 b2", k=[2, 2])).is_matched
+
+
+def test_a_negative_component_agrees_with_the_value_that_a_test_fixes() -> None:
+    """Events of A and D have no key, so the N of another key than 2 forbids nothing, and that of 2 does."""
+    query = "PATTERN AND(A a, !(N n), D d) WHERE [id = 2] WITHIN 5"
+    found = []
+    for key in (1, 2):
+        table = events("a1 n4 d7", x=[1, 1, 1], id=pa.array([None, key, None], pa.int64()))
+        found.append([kind for kind, _, _ in causes(ask(query, table, schema=SCHEMA))])
+    assert found == [["window"], ["negation and window"]]
+
+
+def test_a_condition_that_is_written_twice_is_one_cause() -> None:
+    report = ask("PATTERN SEQ(A a, B b) WHERE a.x < b.x AND a.x < b.x", events("a1 b2", x=[7, 5]))
+    assert causes(report) == [("condition", "a.x < b.x", 1)]
 
 
 def test_partition_by_is_an_equivalence_test() -> None:
@@ -318,6 +343,24 @@ def test_more_than_two_constraints_at_once_are_said_to_be_so() -> None:
     assert "no combination of events breaks one constraint only, or two" in str(ask(three, events("a1 b2", x=[7, 5])))
 
 
+def test_keys_that_are_null_agree_with_nothing() -> None:
+    """Not with one another, and not with events of a type without the key."""
+    keys = pa.array([None, None, None], pa.int64())
+    report = ask("PATTERN SEQ(A a, B b, C c) WHERE [id]", events("a1 b2 c3", x=[1, 1, 1], id=keys), schema=SCHEMA)
+    assert causes(report) == [("key", "[id]", 1)]
+    assert only_reason(report) == "a.id = NULL; b.id = NULL; c.id = NULL"
+    table = events("a1 n2 b3", x=[1, 1, 1], id=pa.array([None, None, 7], pa.int64()))
+    assert ask("PATTERN SEQ(A a, !(N n), B b) WHERE [id]", table, schema=SCHEMA).is_matched
+    table = events("a1 n4 d7", x=[1, 1, 1], id=keys)
+    report = ask("PATTERN AND(A a, !(N n), D d) WHERE [id] WITHIN 5", table, schema=SCHEMA)
+    assert causes(report) == [("window", "WITHIN 5", 1)]
+
+
+def test_events_whose_order_is_nan_tie() -> None:
+    report = ask("PATTERN SEQ(A a, B b) WITHIN 9", events("a4 b4", x=[float("nan")] * 2), order_by="x")
+    assert only_reason(report) == "b is at the time of a, not after it"
+
+
 # --- how far it got ---------------------------------------------------------------------------------------------------
 
 
@@ -406,6 +449,7 @@ def test_events_may_come_unsorted_as_batches_and_as_categories() -> None:
         ({"key": (1, 2)}, ["2 values", "[k]", "key={'item': 'razor'}"]),
         ({"key": {"k": None}}, ["NULL"]),
         ({"since": "yesterday"}, ["since cannot be 'yesterday'", "a number"]),
+        ({"since": 2.5}, ["since cannot be 2.5", "a number"]),
         ({"nearest": 0}, ["nearest cannot be 0"]),
         ({"plan": "basic"}, ["does not take the option 'plan'", "'params'"]),
     ],
@@ -434,12 +478,29 @@ def test_bad_rows() -> None:
     assert causes(report) == [("window", "WITHIN 1", 1)]
 
 
+def test_a_row_of_another_type_without_a_time_is_not_there() -> None:
+    table = pa.table({"ts": [1, 2, None], "type": ["A", "B", "Z"], "x": [7, 5, 0]})
+    report = ask("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 8", table)
+    assert causes(report) == [("condition", "a.x < b.x", 1)]
+    assert (report.events, report.bad_rows, report.untried) == (2, 0, ())
+    assert [step.matches.number for step in report.progress[0]] == [1, 0]
+
+
+def test_events_may_have_a_column_without_a_name() -> None:
+    table = pa.table({"": [0, 1, 2], "ts": [1, None, 3], "type": ["A", "A", "B"]})
+    with pytest.raises(DataError, match=r"time column 'ts' is NULL: {'': 1, 'ts': None, 'type': 'A'}"):
+        ask("PATTERN SEQ(A a, B b) WITHIN 1", table)
+    assert ask("PATTERN SEQ(A a, B b) WITHIN 1", table, bad_rows="drop").bad_rows == 1
+    with pytest.raises(DataError, match=r"is NULL: {'ts': None, 'type': 'A'}"):
+        ask("PATTERN SEQ(A a, B b) WITHIN 1", table.drop_columns([""]))
+
+
 def test_what_cannot_be_asked_is_said() -> None:
     """Without its key the events of the query tie, and skip_till_next_match needs a total order."""
     query = "PATTERN SEQ(A a, B b) WHERE skip_till_next_match(a, b) { [k] }"
     report = ask(query, events("a1 a1 b2", k=[1, 2, 3]))
     assert [text for text, _ in report.untried] == ["[k]"]
-    assert "not tried without [k]: two events tie" in str(report)
+    assert "not settled without [k]: two events tie" in str(report)
 
 
 def test_a_query_that_is_not_supported_is_refused() -> None:
@@ -480,6 +541,38 @@ def test_too_much_without_a_window_is_asked_again_with_a_wider_one(monkeypatch: 
     assert cause.nearest[0].amounts == (0,)
 
 
+OLD = [f"{'ab'[at % 2]}{at}" for at in range(40)]
+NEAR_ONLY_OLD = {name: [5, 4 if name == "x" else 6] + [9 - at % 2 for at in range(2, 40)] for name in "xyz"}
+
+
+def test_a_bounded_search_that_finds_nothing_does_not_say_that_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest two events break one condition only, all others three."""
+    monkeypatch.setattr(inquiry, "WORK", 30)
+    report = ask(
+        "PATTERN SEQ(A a, B b) WHERE a.x < b.x AND a.y < b.y AND a.z < b.z WITHIN 2", events(" ".join(OLD), **NEAR_ONLY_OLD)
+    )
+    assert causes(report) == []
+    assert "nothing" not in str(report)
+    assert "not settled without a.x < b.x: too many combinations; none of those looked at is near" in str(report)
+    two = ask("PATTERN SEQ(A a, B b) WHERE a.x < b.x AND a.y < b.y WITHIN 2", events(" ".join(OLD), **NEAR_ONLY_OLD))
+    assert [cause.kinds for cause in two.causes] == [("condition", "condition")]
+    assert "what stopped it: two constraints at once\n" in str(two)
+
+
+def test_events_that_meet_conditions_are_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inquiry, "MOST_KEPT", 50)
+    monkeypatch.setattr(inquiry, "BLOCK", 16)
+    table = events(" ".join(f"a{at}" for at in range(201)), x=[1] * 200 + [0])
+    assert [item.passing for item in ask("PATTERN SEQ(A a, B b) WHERE a.x > 0", table).components] == [200, 0]
+
+
+def test_a_window_of_events_bounds_the_combinations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inquiry, "WORK", 10_000)
+    table = events(" ".join(f"{'abc'[at % 3]}{at}" for at in range(180)), x=[9] * 180)
+    report = ask("PATTERN SEQ(A a, B b, C c) WHERE a.x < c.x WITHIN 3 EVENTS", table)
+    assert report.causes[0].count == Count(60)
+
+
 def test_exponentially_many_combinations_end() -> None:
     """Sixty events under skip_till_any_match: 2^58 combinations without the condition."""
     table = events(" ".join(["a0", *(f"b{at}" for at in range(1, 59)), "c60"]), x=[1] * 60)
@@ -498,6 +591,34 @@ def test_what_comes_from_events_is_escaped_in_html() -> None:
     shown = ask("PATTERN SEQ(A a, B b) WHERE [k]", table)._repr_html_()
     assert "<script>" not in shown
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
+
+
+def test_times_are_shown_in_utc_whatever_the_zone_of_their_column() -> None:
+    moments = pa.array(
+        [dt.datetime(2026, 3, 2, 9, minute, tzinfo=dt.UTC) for minute in (0, 1, 2)], pa.timestamp("us", "Asia/Tokyo")
+    )
+    text = str(ask("PATTERN SEQ(A a, !(N n), B b) WHERE a.ts < b.ts", pa.table({"ts": moments, "type": ["A", "N", "B"]})))
+    assert "from 2026-03-02 09:00:00 to 2026-03-02 09:02:00" in text
+    assert "a  A  2026-03-02 09:00:00" in text
+    assert "N n at 2026-03-02 09:01:00" in text
+    assert " 18:0" not in text
+
+
+def test_nanoseconds_are_shown_as_microseconds() -> None:
+    """Python has no type for them, and pandas need not be there."""
+    times = pa.array([1_001, 2_001, 3_001], pa.int64()).cast(pa.timestamp("ns"))
+    table = pa.table({"ts": times, "type": ["A", "N", "B"], "at": times, "k": times})
+    report = ask("PATTERN SEQ(A a, !(N n), B b) WHERE a.at > b.at AND [k]", table, nearest=1)
+    assert type(report.first) is dt.datetime
+    assert not report.untried
+    report = ask("PATTERN SEQ(A a, B b) WHERE a.at > b.at", table)
+    assert type(report.causes[0].nearest[0].events["a"][0]["at"]) is dt.datetime
+    reason = "1970-01-01 00:00:00.000001 > 1970-01-01 00:00:00.000003 is false, short by 0:00:00.000002"
+    assert report.causes[0].nearest[0].reasons == (reason,)
+    assert only_reason(ask("PATTERN SEQ(A a, !(N n), B b)", table)) == "N n at 1970-01-01 00:00:00.000002 must not occur there"
+    assert ask("PATTERN SEQ(A a, B b) WHERE [k]", table).causes[0].nearest[0].reasons[0].count("00:00:00.00000") == 2
+    having = ask("PATTERN SEQ(A a, B b) AGG COUNT, MAX(b.at) AS latest HAVING count > 5 WITHIN 1 second", table)
+    assert type(having.causes[0].nearest[0].row["latest"]) is dt.datetime
 
 
 def test_long_arrays_are_shortened() -> None:

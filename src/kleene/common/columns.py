@@ -63,6 +63,27 @@ def select(column: pa.Array, rows: Array) -> pa.Array:
     return column if rows.size == len(column) else take(column, rows)
 
 
+def showable(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """A column whose values Python can hold: it has no type for nanoseconds, so these are cut to microseconds."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return column.cast(pa.timestamp("us", kind.tz), safe=False)
+    if pa.types.is_duration(kind) and kind.unit == "ns":
+        return column.cast(pa.duration("us"), safe=False)
+    return column
+
+
+def free_name(name: str, taken: Sequence[str]) -> str:
+    """A name for a further column: the given one, with as many underscores before it as it takes.
+
+    >>> free_name("row", ["row", "_row"])
+    '__row'
+    """
+    while name in taken:
+        name = f"_{name}"
+    return name
+
+
 def concat(pieces: Sequence[pa.Array]) -> pa.Array:
     """One array of several; the only one as it is."""
     if len(pieces) == 1:
@@ -71,3 +92,13 @@ def concat(pieces: Sequence[pa.Array]) -> pa.Array:
         joined = pa.chunked_array(pieces).unify_dictionaries()
         return pa.concat_arrays(joined.chunks)
     return pa.concat_arrays(pieces)
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column of a table as one array."""
+    return concat(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+
+
+def decoded(column: pa.Array) -> pa.Array:
+    """A column without dictionary encoding."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.columns import decoded, showable
 from kleene.common.errors import BindingError, DataError, Problem, nearest
-from kleene.interfaces.why_not_misses import value_text
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.text import value_text
 
 MOST_EVENTS = 1_000_000
 """How many events may be asked about at a time."""
@@ -34,7 +35,7 @@ class Range:
     @property
     def words(self) -> str:
         """The range in words, after "events"; empty if it is everything."""
-        keys = ", ".join(f"{name}={value_text(value.as_py())}" for name, value in self.keys.items())
+        keys = ", ".join(f"{name}={_text(value)}" for name, value in self.keys.items())
         times = [f"{word} {given}" for word, given in zip(("since", "until"), self._given, strict=True) if given is not None]
         return " ".join([*([f"of {keys}"] if keys else []), *times])
 
@@ -69,8 +70,8 @@ class Range:
     def _mask(self, batch: pa.RecordBatch) -> pa.Array:
         mask: Any = pa.repeat(True, batch.num_rows)
         for name, value in self.keys.items():
-            mask = pc.and_(mask, pc.fill_null(pc.equal(_plain(batch.column(name)), value), False))
-        time = _comparable(_plain(batch.column(self._time.name)))
+            mask = pc.and_(mask, pc.fill_null(pc.equal(decoded(batch.column(name)), value), False))
+        time = _comparable(decoded(batch.column(self._time.name)))
         if self._since is not None:
             mask = pc.and_(mask, pc.fill_null(pc.greater_equal(time, self._since), False))
         if self._until is not None:
@@ -101,11 +102,15 @@ def _value(name: str, value: Any, events: pa.Schema) -> pa.Scalar:
     if value is None:
         raise BindingError(Problem(f"the key '{name}' is NULL", hint="an event without a key is in no match"))
     try:
-        # Text stands for a value of any type, as the command line gives it.
-        return pa.scalar(value).cast(kind) if isinstance(value, str) else pa.scalar(value, kind)
+        return _scalar(value, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         message = f"the key {name}={value!r} is not a value of the column, which holds {kind}"
         raise BindingError(Problem(message, hint="give a value of that type")) from error
+
+
+def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """A value of a type. Text stands for a value of any type, as the command line gives it; a cast does not cut 2.5 to 2."""
+    return pa.scalar(value).cast(kind) if isinstance(value, str | float) else pa.scalar(value, kind)
 
 
 def _moment(option: str, value: Any, time: pa.Field) -> pa.Scalar:
@@ -113,7 +118,7 @@ def _moment(option: str, value: Any, time: pa.Field) -> pa.Scalar:
     kind = _plain_type(time.type)
     try:
         if pa.types.is_integer(kind):
-            return pa.scalar(int(value), kind)
+            return _scalar(value, kind)
         moment = dt.datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
         if isinstance(moment, dt.date) and not isinstance(moment, dt.datetime):
             moment = dt.datetime.combine(moment, dt.time())
@@ -151,8 +156,8 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+def _text(value: pa.Scalar) -> str:
+    return value_text(showable(pa.repeat(value, 1))[0].as_py())
 
 
 def _too_many(given: Range) -> DataError:

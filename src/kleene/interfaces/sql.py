@@ -34,6 +34,36 @@ CALL = "kleene_match(TABLE(events), 'PATTERN ...', time => 'ts', type => 'type')
 BAD_ROWS = ("error", "drop")
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_named(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value))
+
+
+KINDS: dict[str, tuple[Callable[[Any], bool], str, str]] = {
+    "time": (_is_text, "a text", "'ts'"),
+    "type": (_is_text, "a text", "'type'"),
+    "partition_by": (lambda value: _is_text(value) or _are_texts(value), "a text or an array of texts", "array('k', 'l')"),
+    "order_by": (lambda value: _is_text(value) or _are_texts(value), "a text or an array of texts", "array('k', 'l')"),
+    "schema": (
+        lambda value: _is_named(value) and all(map(_are_texts, value.values())),
+        "a struct or a map of arrays of attributes by type",
+        "map('A', array('x'), 'B', array('x', 'y'))",
+    ),
+    "params": (_is_named, "a struct or a map of values by name", "named_struct('low', 5)"),
+    "plan": (lambda value: _is_text(value) or _is_named(value), "a text, or a struct or a map of choices", "'optimized'"),
+    "limits": (_is_named, "a struct or a map of limits", "named_struct('runs', 1000)"),
+    "buckets": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number", "128"),
+}
+"""What the values of arguments are, and how one is written."""
+
+
 def register(
     spark: SparkSession,
     name: str = "kleene_match",
@@ -105,9 +135,9 @@ def _value_problems(given: Mapping[str, Any], found: Mapping[str, Any]) -> Itera
     if "bad_rows" in given and given["bad_rows"] not in BAD_ROWS:
         message = f"bad_rows cannot be {given['bad_rows']!r} in SQL: a table function has one result"
         yield Problem(message, hint="choose 'error' or 'drop', or use Query.run, which sets bad rows aside")
-    for name, kind, what in (("time", str, "a text"), ("type", str, "a text"), ("buckets", int, "a whole number")):
-        if name in given and (not isinstance(given[name], kind) or isinstance(given[name], bool)):
-            yield Problem(f"argument '{name}' is {what}, not {given[name]!r}")
+    for name, (is_such, what, example) in KINDS.items():
+        if name in given and not is_such(given[name]):
+            yield Problem(f"argument '{name}' is {what}, not {given[name]!r}", hint=f"write {name} => {example}")
 
 
 def _plain(value: Any, kind: Any) -> Any:

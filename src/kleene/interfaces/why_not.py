@@ -6,7 +6,8 @@ time. How far the query got is the longest beginning of its pattern that has mat
 
 Without a constraint a query may have very many matches. Every search is therefore bounded: by the combinations that could be
 formed (`WORK`, else only the newest events are searched), by those that are looked at and kept, and by limits on the runs of
-automata. Where a bound was met, a count is the least that there are, and says so.
+automata. Where a bound was met, a count is the least that there are, and says so; where nothing was found before it was met,
+the constraint is reported as not settled.
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kleene.common.columns import free_name
 from kleene.common.errors import BindingError, DataError, KleeneError, Problem, nearest
 from kleene.common.schema import EventSchema
 from kleene.engine.build import build_matcher
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.scan import Scan
 from kleene.interfaces.event_range import Range
-from kleene.interfaces.why_not_misses import Judge, amounts_of, row_evaluator, value_text, values_words
+from kleene.interfaces.why_not_misses import Judge, amounts_of, row_evaluator, values_words
 from kleene.interfaces.why_not_report import Cause, Component, Count, Found, Step, WhyNot
-from kleene.interfaces.why_not_stream import Stream, blocks_of, row_keys
+from kleene.interfaces.why_not_stream import Stream, blocks_of, row_keys, shown
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Conjunction, Event, Pattern, Sequence, events
 from kleene.pattern.policies import LogicalQuery, ReturnItem, Unit, Window
 from kleene.pattern.predicates import Aggregate, Attribute, Element, Equivalence, Expression, Name, conjuncts, transform, walk
 from kleene.pattern.relax import Constraint, Demand, alone, base, constraints, steps, without
-from kleene.pattern.text import expression_text, pattern_text, window_text
+from kleene.pattern.text import expression_text, pattern_text, value_text, window_text
 from kleene.plan.keys import key_attributes
 from kleene.plan.limits import Limits
 from kleene.plan.nfa import NfaPlan
@@ -115,26 +117,24 @@ class _Inquiry:
         self._bound = bound
         self._base = base(bound)
         table, self._bad = _clean(bound, table, options.bad_rows or "error")
-        self._row = "row"
-        while self._row in table.column_names:
-            self._row = f"_{self._row}"
+        self._row = free_name("row", table.column_names)
         numbers = pa.array(np.arange(table.num_rows))
         self._table = table.append_column(self._row, numbers)
         self._schema = _with_attribute(bound.schema, self._row)
         self._stream = Stream(bound, table, options.ties == "arrival")
         self._of = {event.variable: self._stream.of(event) for event in bound.components}
-        self._judge = Judge(self._stream, pa.array([], pa.string()))
+        self._judge = Judge(self._stream)
         self._untried: list[tuple[str, str]] = []
 
     def report(self) -> WhyNot:
         """Everything there is to say."""
         found = self._search(self._base, whole=True)
-        self._judge = Judge(self._stream, row_keys(found.rows))
+        self._judge.reported = row_keys(found.rows)
         having, rows = self._having()
         causes = [*having, *(self._causes(found) if self._is_possible() else ())]
         if not causes and not found.rows.num_rows and self._is_possible():
             causes = list(self._pairs())
-        time = self._stream.columns[self._bound.schema.time]
+        time = self._stream.shown.column(self._bound.schema.time)
         return WhyNot(
             query=self._query.name,
             scope=self._range.words,
@@ -158,7 +158,7 @@ class _Inquiry:
 
         With `whole` all events are searched, however many combinations they have.
         """
-        bound = bind(_returning_rows(query, self._row), self._schema, params=self._options.params)
+        bound = self._bind(query)
         plan = make_plan(bound, ties=self._options.ties)
         if isinstance(plan, NfaPlan):
             plan = make_plan(bound, ties=self._options.ties, limits=LIMITS)
@@ -182,6 +182,9 @@ class _Inquiry:
         empty = matcher.output_schema.empty_table().select(names)
         return _Search(pa.concat_tables([empty, *kept]), np.concatenate(measures, axis=1), exact)
 
+    def _bind(self, query: LogicalQuery) -> BoundQuery:
+        return bind(_returning_rows(query, self._row), self._schema, params=self._options.params)
+
     def _affordable(self, bound: BoundQuery, by_runs: bool) -> int:
         """How many of the newest events can be searched."""
         newest: int = self._table.num_rows
@@ -198,9 +201,12 @@ class _Inquiry:
         for test in bound.equivalences:
             _, place = np.unique(np.stack((place, self._stream.keys(test.name)[begin:])), axis=1, return_inverse=True)
             place = place.reshape(-1)
-        if bound.window is not None and count:
+        length = bound.window or bound.count_window
+        if length is not None and count:
             # What lies in one window lies in two neighbouring stretches of its length.
-            stretch = (self._stream.ts[begin:] - self._stream.ts[begin]) // bound.window
+            names = [test.name for test in bound.equivalences]
+            moment = self._stream.ts if bound.window else self._stream.positions(names)
+            stretch = (moment[begin:] - moment[begin:].min()) // length
             place = place * (int(stretch.max()) + 2) + stretch
         places, place = np.unique(place, return_inverse=True)
         follows = np.searchsorted(places, places + 1)
@@ -211,7 +217,7 @@ class _Inquiry:
             for event in branch.positives:
                 own = self._of[event.variable]
                 found = np.bincount(place[own[own >= begin] - begin], minlength=places.size + 1).astype(np.float64)
-                near = found[:-1] + (found[follows] if bound.window is not None else 0.0)
+                near = found[:-1] + (found[follows] if length is not None else 0.0)
                 product *= np.exp2(np.minimum(near, 60)) if event.is_kleene else near
             total += float(product.sum())
         return total
@@ -232,7 +238,7 @@ class _Inquiry:
     def _causes(self, found: _Search) -> Iterator[Cause]:
         for item in self._constraints():
             if item.demand in (Demand.STRATEGY, Demand.OVERLAP) and not found.exact:
-                self._untried.append((item.text, "the query itself has too many matches to tell them apart"))
+                self._leave((item,), "the query itself has too many matches to tell them apart")
                 continue
             yield from self._cause((item,))
 
@@ -256,11 +262,17 @@ class _Inquiry:
                 wider = self._search(replace(query, within=_twice(self._bound)), relaxed)
                 found = replace(wider, exact=False) if wider.rows.num_rows else found
         except KleeneError as error:
-            if len(relaxed) == 1:
-                self._untried.append((relaxed[0].text, error.problems[0].message))
+            self._leave(relaxed, error.problems[0].message)
             return
         if found.rows.num_rows:
             yield Cause(relaxed, Count(found.rows.num_rows, found.exact), tuple(self._nearest_of(found, relaxed)))
+        elif not found.exact:
+            self._leave(relaxed, "too many combinations; none of those looked at is near")
+
+    def _leave(self, relaxed: Several[Constraint], reason: str) -> None:
+        """Notes that it is not known whether some constraints are a cause; of a pair that follows from either of the two."""
+        if not {item.text for item in relaxed} & {text for text, _ in self._untried}:
+            self._untried.append((" and ".join(item.text for item in relaxed), reason))
 
     def _nearest_of(self, found: _Search, relaxed: Several[Constraint]) -> Iterator[Found]:
         """By the least amount, else the earliest."""
@@ -277,7 +289,7 @@ class _Inquiry:
         for event in self._bound.components:
             if event.variable in matches.singles or event.variable in matches.lists:
                 rows = matches.elements_of(event.variable)[1]
-                held[event.variable] = tuple(self._stream.table.take(pa.array(rows)).to_pylist())
+                held[event.variable] = tuple(self._stream.shown.take(pa.array(rows)).to_pylist())
         return Found(held, {name: tuple(map(self._words, own)) for name, own in held.items()})
 
     def _words(self, event: Mapping[str, Any]) -> tuple[str, ...]:
@@ -303,9 +315,14 @@ class _Inquiry:
         own = int(self._of[event.variable].size)
         text = pattern_text(event)
         asked = alone(self._base, event.variable, self._schema)
-        passing = own if asked.where is None else self._search(asked, whole=True).rows.num_rows
+        passing = own if asked.where is None else self._count(asked)
         optional = event.quantifier is not None and event.quantifier.low == 0
         return Component(event.variable, text, event.negated, optional, own, passing)
+
+    def _count(self, query: LogicalQuery) -> int:
+        """How many matches a query for single events has."""
+        matcher = build_matcher(make_plan(self._bind(query), ties=self._options.ties), self._table.schema)
+        return sum(batch.num_rows for batch in match_batches(matcher, batches_of(self._table)))
 
     def _progress(self, alternative: Several[LogicalQuery]) -> Iterator[Step]:
         before: LogicalQuery | None = None
@@ -359,20 +376,25 @@ class _Inquiry:
 
     def _row_found(self, rows: pa.Table, condition: Expression, evaluator: Any, row: int) -> Found:
         text, amount = values_words(evaluator, condition, row)
-        values = {name: value for name, value in rows.slice(row, 1).to_pylist()[0].items() if name != "query"}
+        values = {name: value for name, value in shown(rows.slice(row, 1)).to_pylist()[0].items() if name != "query"}
         return Found({}, {}, (text,), (amount,), values)
 
 
 def _clean(bound: BoundQuery, table: pa.Table, bad_rows: str) -> tuple[pa.Table, int]:
-    """The events without bad rows, and how many those were; with bad_rows="error" one is an error."""
+    """The events without bad rows, and how many those were; with bad_rows="error" one is an error.
+
+    Rows that have no time and a type that the query does not ask for are not bad, but not there either, as in the engine.
+    """
     metrics, bad = Metrics(), BadRows()
-    numbered = table.append_column("", pa.array(np.arange(table.num_rows)))
     policy = "error" if bad_rows == "error" else "quarantine"
+    number = free_name("row", table.column_names)
+    # An error shows the row as it was given: then there is nothing to number.
+    numbered = table if policy == "error" else table.append_column(number, pa.array(np.arange(table.num_rows)))
     scan = Scan(bound, list(bound.components), [()] * len(bound.components), key_attributes(bound), policy, metrics, bad)
     for batch in numbered.to_batches():
         scan(batch)
-    rows = [batch.column("").to_numpy() for batch in bad.batches]
-    good = np.ones(table.num_rows, bool)
+    rows = [batch.column(number).to_numpy() for batch in bad.batches]
+    good = table.column(bound.schema.time).is_valid().to_numpy().copy()
     good[np.concatenate(rows) if rows else []] = False
     return (table if good.all() else table.filter(pa.array(good))).combine_chunks(), metrics.bad
 

@@ -7,6 +7,7 @@ is linear in the pairs of a combination and an event that may be forbidden there
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,28 +16,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.columns import showable
 from kleene.engine.match_values import MatchEvaluator, MatchRows
 from kleene.engine.matches import Matches
 from kleene.engine.vectorized import Evaluator
-from kleene.interfaces.why_not_stream import FREE, Stream, blocks_of, row_keys
+from kleene.interfaces.why_not_stream import DIFFERENT, FREE, Stream, blocks_of, row_keys
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.conditions import condition_of
 from kleene.pattern.normalize import Branch, Negative
 from kleene.pattern.policies import Strategy
 from kleene.pattern.predicates import Attribute, Comparison, Equivalence, Expression, Literal, variables, walk
 from kleene.pattern.relax import Constraint, Demand, base, open_ended
-from kleene.pattern.text import expression_text, name_text
+from kleene.pattern.text import expression_text, name_text, value_text
 
 Array = np.ndarray[Any, Any]
 
 PAIRS = 1 << 20
 """How many pairs of a combination and an event that may be forbidden are decided at a time."""
 
-MOST_ELEMENTS = 10_000
-"""How many choices of elements are looked at to find one that fails a condition."""
-
-DIFFERENT = -2
-"""The code of the key of events that do not agree."""
+CHOICES = 1 << 16
+"""How many choices of elements are looked at at a time to find one that fails a condition."""
 
 COMPARED = (Demand.STRATEGY, Demand.OVERLAP)
 """What a combination breaks that is not among the matches of the query."""
@@ -46,21 +45,17 @@ COMPARED = (Demand.STRATEGY, Demand.OVERLAP)
 class Broken:
     """Which combinations break a constraint, and by how much: infinite where that is no number."""
 
-    held: Array
+    broken: Array
     amount: Array
-
-    @property
-    def broken(self) -> Array:
-        return ~self.held
 
 
 class Judge:
     """Decides the constraints of a query on blocks of combinations."""
 
-    def __init__(self, stream: Stream, reported: pa.Array) -> None:
-        """`reported` are the keys (see `row_keys`) of the matches that the query has."""
+    def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self._reported = reported
+        self.reported = pa.array([], pa.string())
+        """The keys (see `row_keys`) of the matches that the query has, once they are known."""
         bound = stream.bound
         self._kleene = frozenset(event.variable for event in bound.components if event.is_kleene)
         self._open_ended = open_ended(base(bound))
@@ -83,7 +78,7 @@ class Judge:
         return near, measures
 
     def _are_reported(self, rows: pa.Table) -> Array:
-        return np.asarray(pc.is_in(row_keys(rows), value_set=self._reported).to_numpy(zero_copy_only=False))
+        return np.asarray(pc.is_in(row_keys(rows), value_set=self.reported).to_numpy(zero_copy_only=False))
 
     def _gone_with(self, relaxed: Sequence[Constraint]) -> frozenset[str]:
         """The negative components that are not decided any more because a constraint is not."""
@@ -102,38 +97,38 @@ class Judge:
                 return self._condition(constraint.expression, matches)
             case Demand.KEY:
                 assert isinstance(constraint.expression, Equivalence)
-                return Broken(self._agree(constraint.expression, matches), unknown)
+                return Broken(~self._agree(constraint.expression, matches), unknown)
             case Demand.WINDOW:
                 span, allowed = self._span(matches, relaxed)
-                return Broken(span < allowed, (span - allowed).astype(np.float64))
+                return Broken(span >= allowed, (span - allowed).astype(np.float64))
             case Demand.NEGATION:
                 assert constraint.variable is not None
-                return Broken(self._forbidden(constraint.variable, matches) < 0, unknown)
+                return Broken(self._forbidden(constraint.variable, matches) >= 0, unknown)
             case Demand.ORDER:
                 late = self._out_of_order(matches)
-                return Broken(late < 0, late)
+                return Broken(late >= 0, late)
             case Demand.REPETITION:
                 assert constraint.variable is not None
                 missing = self._missing(constraint.variable, matches)
-                return Broken(missing <= 0, missing)
+                return Broken(missing > 0, missing)
             case Demand.STRATEGY:
-                return Broken(known, self._skipped(matches))
-        return Broken(known, unknown)
+                return Broken(~known, self._skipped(matches))
+        return Broken(~known, unknown)
 
     def _condition(self, expression: Expression, matches: Matches) -> Broken:
         """A condition that reads a variable of another alternative is not checked."""
         evaluator = MatchEvaluator(self.stream.bound, self.stream.gather, MatchRows(matches))
         if any(MatchRows(matches).is_absent(name) for name in variables(expression)):
-            return Broken(np.ones(matches.count, bool), np.full(matches.count, np.inf))
+            return Broken(np.zeros(matches.count, bool), np.full(matches.count, np.inf))
         quantified = condition_of(expression, self._kleene).quantified
         amount = np.full(matches.count, np.inf) if quantified else amounts_of(evaluator, expression, matches.count)
-        return Broken(evaluator.holds(expression), amount)
+        return Broken(~evaluator.holds(expression), amount)
 
     def _agree(self, test: Equivalence, matches: Matches) -> Array:
         """Where all events have the same key, and the one that the test fixes; a type that has no such key agrees with all."""
         agree = self._common_key(test.name, matches) != DIFFERENT
-        if isinstance(test.value, Literal):
-            right = self._has_value(test.name, test.value)
+        if test.value is not None:
+            right = self._is_right(test)
             for name in (*matches.singles, *matches.lists):
                 numbers, places = matches.elements_of(name)
                 agree[numbers[~right.take(places)]] = False
@@ -148,13 +143,15 @@ class Judge:
             own = codes.take(places)
             np.maximum.at(high, numbers, own)
             np.minimum.at(low, numbers[own != FREE], own[own != FREE])
-        return np.where((high == FREE) | (low == high), high, DIFFERENT)
+        return np.where((low != DIFFERENT) & ((high == FREE) | (low == high)), high, DIFFERENT)
 
-    def _has_value(self, name: str, value: Literal) -> Array:
-        """Which events have a value in a column, or are of a type without it."""
-        stream = self.stream
+    def _is_right(self, test: Equivalence) -> Array:
+        """Which events have the value that a test fixes, if it fixes one, or are of a type without the key."""
+        stream, name = self.stream, test.name
+        if not isinstance(test.value, Literal):
+            return np.ones(stream.table.num_rows, bool)
         evaluator = _PlainEvaluator(stream.bound, lambda _, name: stream.columns[name], stream.table.num_rows)
-        return np.asarray(evaluator.holds(Comparison("=", Attribute("", name), value)) | (stream.keys(name) == FREE))
+        return np.asarray(evaluator.holds(Comparison("=", Attribute("", name), test.value)) | (stream.keys(name) == FREE))
 
     def _span(self, matches: Matches, relaxed: Sequence[Constraint]) -> tuple[Array, int]:
         """How long combinations are, and how long they may not be: in time, or in events with the keys that are asked for."""
@@ -262,7 +259,8 @@ class Judge:
             return held
         for test in bound.equivalences:
             own, theirs = self.stream.keys(test.name).take(rows), self._common_key(test.name, matches).take(numbers)
-            held &= (own == theirs) | ((own == FREE) & (theirs != DIFFERENT)) | (theirs == FREE)
+            held &= (own == theirs) | (own == FREE) | ((theirs == FREE) & self._is_right(test).take(rows))
+            held &= (own != DIFFERENT) & (theirs != DIFFERENT)
         pairs = MatchRows(matches, numbers, {name: rows})
         evaluator = MatchEvaluator(bound, self.stream.gather, pairs)
         for conjunct in bound.conjuncts:
@@ -308,22 +306,29 @@ class Judge:
         lists = MatchRows(matches)
         ranges = [np.arange(1, lists.lengths(name)[0]) for name in quantified.running]
         ranges += [np.arange(lists.lengths(name)[0]) for name in quantified.each]
-        choices = [grid.reshape(-1)[:MOST_ELEMENTS] for grid in np.meshgrid(*ranges, indexing="ij")] if ranges else []
-        count = choices[0].size if choices else 1
-        current = dict(zip(quantified.running, choices, strict=False))
-        each = dict(zip(quantified.each, choices[len(quantified.running) :], strict=True))
-        rows = MatchRows(matches, np.zeros(count, np.int64), current=current, each=each)
-        evaluator = MatchEvaluator(self.stream.bound, self.stream.gather, rows)
-        failing = np.flatnonzero(~Evaluator.holds(evaluator, expression))
-        place = int(failing[0]) if failing.size else 0
-        text, amount = values_words(evaluator, expression, place)
-        where = ", ".join(f"{name_text(name)}[{int(choice[place]) + 1}]" for name, choice in {**current, **each}.items())
-        return f"{text} (at {where})" if where else text, amount
+        shape = tuple(elements.size for elements in ranges)
+        total = math.prod(shape)
+        for begin in range(0, total, CHOICES):
+            numbers = np.arange(begin, min(begin + CHOICES, total))
+            places = np.unravel_index(numbers, shape) if shape else ()
+            choices = [elements.take(own) for elements, own in zip(ranges, places, strict=True)]
+            current = dict(zip(quantified.running, choices, strict=False))
+            each = dict(zip(quantified.each, choices[len(quantified.running) :], strict=True))
+            rows = MatchRows(matches, np.zeros(numbers.size, np.int64), current=current, each=each)
+            evaluator = MatchEvaluator(self.stream.bound, self.stream.gather, rows)
+            failing = np.flatnonzero(~Evaluator.holds(evaluator, expression))
+            if failing.size:
+                place = int(failing[0])
+                text, amount = values_words(evaluator, expression, place)
+                chosen = {**current, **each}.items()
+                where = ", ".join(f"{name_text(name)}[{int(choice[place]) + 1}]" for name, choice in chosen)
+                return f"{text} (at {where})" if where else text, amount
+        raise AssertionError("a condition that is broken fails for some choice of elements")
 
     def _differing(self, test: Equivalence, matches: Matches) -> str:
         parts = []
         for name in (*matches.singles, *matches.lists):
-            values = dict.fromkeys(self.stream.gather(test.name, matches.elements_of(name)[1]).to_pylist())
+            values = dict.fromkeys(showable(self.stream.gather(test.name, matches.elements_of(name)[1])).to_pylist())
             shown = ", ".join(map(value_text, list(values)[:3])) + (", ..." if len(values) > 3 else "")
             parts.append(f"{name_text(name)}.{name_text(test.name)} = {shown}")
         return "; ".join(parts)
@@ -359,7 +364,7 @@ class Judge:
     def _event_words(self, variable: str, row: int) -> str:
         event, schema = self.stream.bound.component(variable), self.stream.bound.schema
         kind = event.types[0] if schema.type is None else self.stream.columns[schema.type][row].as_py()
-        moment = value_text(self.stream.columns[schema.time][row].as_py())
+        moment = value_text(self.stream.shown.column(schema.time)[row].as_py())
         return f"{kind} {name_text(variable)} at {moment}"
 
     def _duration(self, units: int) -> Any:
@@ -401,15 +406,19 @@ def amounts_of(evaluator: Evaluator, expression: Expression, count: int) -> Arra
 def values_words(evaluator: Evaluator, expression: Expression, place: int) -> tuple[str, Any]:
     """The values of a condition that does not hold in a row, in words, and by how much it is missed."""
     if isinstance(expression, Comparison):
-        left, right = (evaluator.values(side)[place].as_py() for side in (expression.left, expression.right))
+        left, right = (_value(evaluator, side, place) for side in (expression.left, expression.right))
         text = f"{value_text(left)} {expression.operator} {value_text(right)} is {_truth(left, right)}"
         amount = _difference(left, right) if expression.operator != "!=" else None
         if amount is None:
             return text, None
         return (text if not amount else f"{text}, {_short(expression.operator)} by {value_text(amount)}"), amount
     read = dict.fromkeys(node for node in walk(expression) if isinstance(node, Attribute))
-    values = [f"{_words(node)} = {value_text(evaluator.values(node)[place].as_py())}" for node in read]
+    values = [f"{_words(node)} = {value_text(_value(evaluator, node, place))}" for node in read]
     return ", ".join(values) or "it is constant", None
+
+
+def _value(evaluator: Evaluator, expression: Expression, place: int) -> Any:
+    return showable(evaluator.values(expression).slice(place, 1))[0].as_py()
 
 
 def _words(node: Attribute) -> str:
@@ -428,20 +437,3 @@ def _difference(left: Any, right: Any) -> Any:
     numbers = all(isinstance(side, int | float) and not isinstance(side, bool) for side in (left, right))
     times = all(isinstance(side, dt.datetime | dt.timedelta) for side in (left, right))
     return abs(left - right) if numbers or times else None
-
-
-def value_text(value: Any) -> str:
-    """A value as reports show it.
-
-    >>> value_text("a'b"), value_text(None), value_text(dt.timedelta(hours=12, seconds=1)), value_text(0.1 + 0.2)
-    ("'a''b'", 'NULL', '12:00:01', '0.3')
-    """
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return str(value).upper()
-    if isinstance(value, dt.datetime):
-        return value.replace(tzinfo=None).isoformat(" ", "auto")
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return f"{value:.12g}" if isinstance(value, float) else str(value)

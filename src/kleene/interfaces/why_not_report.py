@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from kleene.interfaces.why_not_misses import value_text
 from kleene.pattern.relax import Constraint, Demand
+from kleene.pattern.text import value_text
 
 ELEMENTS_SHOWN = 4
 """Of a variable with more events, the first ones and the last one are shown."""
@@ -139,7 +139,7 @@ class WhyNot:
     causes: tuple[Cause, ...]
     """One constraint each; several only where no single one suffices."""
     untried: tuple[tuple[str, str], ...] = ()
-    """Constraints without which the query cannot be asked, and why."""
+    """Constraints that may be causes too, why it is not known: without them the query cannot be asked, or not in full."""
 
     @property
     def is_matched(self) -> bool:
@@ -168,7 +168,7 @@ class WhyNot:
             yield head, list(_progress(steps))
         head = "what stopped others" if self.is_matched else "what stopped it"
         if self.causes and len(self.causes[0].constraints) > 1:
-            head += ": two constraints at once, none alone"
+            head += ": two constraints at once" + ("" if self.untried else ", none alone")
         yield head, list(self._stopped())
 
     def _summary(self) -> Iterator[str]:
@@ -194,11 +194,11 @@ class WhyNot:
             yield f"{cause.text} ({kinds}): {cause.count.words('near miss', 'near misses')}"
             for found in cause.nearest:
                 yield from (f"  {line}" for line in _found(found))
-        if not self.causes and not missing:
+        if not (self.causes or missing or self.untried):
             broken = "one constraint only" if self.is_matched else "one constraint only, or two"
             yield f"nothing: no combination of events breaks {broken}"
         for text, reason in self.untried:
-            yield f"not tried without {text}: {reason}"
+            yield f"not settled without {text}: {reason}"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as data that JSON can write: moments in ISO 8601, lengths of time in seconds."""

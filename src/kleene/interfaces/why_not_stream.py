@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import take, time_values
+from kleene.common.columns import decoded, showable, take, time_values
 from kleene.engine.matches import Matches
 from kleene.engine.vectorized import of_types
 from kleene.pattern.bound import BoundQuery
@@ -24,7 +24,10 @@ from kleene.pattern.policies import Output, Strategy
 Array = np.ndarray[Any, Any]
 
 FREE = -1
-"""The code of a key that an event's type does not have."""
+"""The code of a key that an event's type does not have: it agrees with every other."""
+
+DIFFERENT = -2
+"""The code of a key that agrees with no other, as NULL, and of events that do not agree."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,11 @@ class Stream:
     def columns(self) -> dict[str, pa.Array]:
         """The columns, each in one piece."""
         return {name: self.table.column(name).combine_chunks() for name in self.table.column_names}
+
+    @cached_property
+    def shown(self) -> pa.Table:
+        """The events as reports have them."""
+        return shown(self.table)
 
     @cached_property
     def ts(self) -> Array:
@@ -67,7 +75,7 @@ class Stream:
         return take(self.columns[name], places)
 
     def keys(self, name: str) -> Array:
-        """A code for each row: equal for events that agree on an attribute, FREE where the type does not have it."""
+        """A code for each row: equal for events that agree on an attribute, FREE without it, DIFFERENT where it is NULL."""
         if name not in self._known_keys:
             self._known_keys[name] = self._key_codes(name)
         return self._known_keys[name]
@@ -77,7 +85,10 @@ class Stream:
         return {}
 
     def _key_codes(self, name: str) -> Array:
-        codes = _codes(self.columns[name])
+        column = decoded(self.columns[name])
+        codes = np.where(column.is_null().to_numpy(zero_copy_only=False), DIFFERENT, _codes(column))
+        nans = np.flatnonzero(_is_nan(column))
+        codes[nans] = codes.size + np.arange(nans.size)  # NaN equals nothing
         schema = self.bound.schema
         if schema.types is not None and schema.type is not None:
             lacking = [kind for kind in schema.types if name not in schema.attributes_of(kind)]
@@ -107,17 +118,24 @@ class Stream:
         return np.flatnonzero(of_types(self.columns[self.bound.schema.type], list(event.types)).to_numpy(zero_copy_only=False))
 
 
+def shown(table: pa.Table) -> pa.Table:
+    """A table whose values Python can hold."""
+    return pa.table([showable(column) for column in table.columns], names=table.column_names)
+
+
 def _codes(column: pa.Array) -> Array:
-    """A number for each value, the same for the same value; NULL has one too, NaN a new one each time."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    """A number for each value, the same for the same value; NULL has one, and NaN."""
+    column = decoded(column)
     if pa.types.is_floating(column.type):
         column = pc.add(column, 0.0)  # -0.0 equals 0.0
     codes = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    if pa.types.is_floating(column.type):
-        nans = np.flatnonzero(pc.fill_null(pc.is_nan(column), False).to_numpy(zero_copy_only=False))
-        codes[nans] = len(column) + np.arange(nans.size)
-    return np.asarray(codes)
+    return np.where(_is_nan(column), len(column), codes)
+
+
+def _is_nan(column: pa.Array) -> Array:
+    if not pa.types.is_floating(column.type):
+        return np.zeros(len(column), bool)
+    return np.asarray(pc.fill_null(pc.is_nan(column), False).to_numpy(zero_copy_only=False))
 
 
 def blocks_of(rows: pa.Table) -> Iterator[tuple[Array, Matches]]:

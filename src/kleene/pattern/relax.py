@@ -110,11 +110,11 @@ def constraints(query: LogicalQuery) -> tuple[Constraint, ...]:
 
 def _constraints(query: LogicalQuery) -> Iterator[Constraint]:
     negative = _negatives(query.pattern)
-    for item in conjuncts(query.where):
+    for item in dict.fromkeys(conjuncts(query.where)):
         # A condition on a negative component says what is forbidden: without it more would be, not less.
         if not isinstance(item, Equivalence) and not variables(item) & negative:
             yield Constraint(Demand.CONDITION, expression_text(item), item)
-    for item in conjuncts(query.having):
+    for item in dict.fromkeys(conjuncts(query.having)):
         yield Constraint(Demand.HAVING, expression_text(item), item)
     for event in events(query.pattern):
         if event.negated:
@@ -263,7 +263,7 @@ def _negatives(pattern: Pattern) -> set[str]:
 
 def _open_ended(pattern: Pattern) -> set[str]:
     negatives = [item for branch in normalize(pattern) for item in branch.negatives]
-    return {item.event.variable for item in negatives if item.anywhere or not item.before or not item.after}
+    return {item.event.variable for item in negatives if not item.before or not item.after}
 
 
 def _dropped(query: LogicalQuery, names: set[str], schema: EventSchema | None) -> LogicalQuery:

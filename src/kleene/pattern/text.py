@@ -239,6 +239,24 @@ def _literal_text(value: float | str | bool | dt.datetime | dt.timedelta | None)
     return repr(value).replace("inf", "1e999")
 
 
+def value_text(value: object) -> str:
+    """A value of an event as reports show it, moments in UTC.
+
+    >>> value_text("a'b"), value_text(None), value_text(dt.timedelta(hours=12, seconds=1)), value_text(0.1 + 0.2)
+    ("'a''b'", 'NULL', '12:00:01', '0.3')
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, dt.datetime):
+        moment = value if value.tzinfo is None else value.astimezone(dt.UTC)
+        return moment.replace(tzinfo=None).isoformat(" ", "auto")
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
 def query_text(query: LogicalQuery) -> str:
     """A query as text, one clause per line, in the canonical order."""
     lines = [f"PATTERN {pattern_text(query.pattern)}", _where_text(query)]

@@ -50,6 +50,15 @@ def cell(value: Any) -> str:
     return str(value)
 
 
+def plural(count: int, one: str, many: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "match", "matches"), plural(1200, "match", "matches")
+    ('1 match', '1,200 matches')
+    """
+    return f"{count:,} {one if count == 1 else many}"
+
+
 def _elements(items: list[Any]) -> str:
     """The events of a Kleene variable, one a line; values that RETURN lists, side by side."""
     texts = [cell(item) for item in items]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import events
 from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     with warnings.catch_warnings(action="ignore"):  # the notices say the same
         page = queries.explore(table, **_options(arguments, queries))
     path = page.save(arguments.output)
-    counts = [_plural(page.shown["matches"], "match", "matches"), _plural(page.shown["events"], "event", "events")]
+    counts = [plural(page.shown["matches"], "match", "matches"), plural(page.shown["events"], "event", "events")]
     print(f"{', '.join(counts)}: {path}", file=sys.stderr)
     for notice in page.notices:
         print(f"note: {notice}", file=sys.stderr)
@@ -96,7 +97,3 @@ def _options(arguments: argparse.Namespace, queries: Workload) -> dict[str, Any]
         "limits": shared.limits(arguments),
         "stats": known,
     }
-
-
-def _plural(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"

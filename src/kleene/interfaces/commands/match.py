@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import events, output
 from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 
 if TYPE_CHECKING:
@@ -271,10 +272,10 @@ def _summary(found: Found, progress: Progress, *, with_metrics: bool) -> None:
     metrics = found.metrics
     bad_rows = (metrics and metrics.bad) or (0 if found.bad_rows is None else found.bad_rows.num_rows)
     words = ("row", "rows") if found.aggregated else ("match", "matches")
-    counts = [_plural(progress.rows, "event", "events"), _plural(found.matches, *words)]
+    counts = [plural(progress.rows, "event", "events"), plural(found.matches, *words)]
     if found.compressed:
-        counts[-1] += f" in {_plural(found.rows, 'row', 'rows')}"
-    counts += [_plural(bad_rows, "bad row", "bad rows")] if bad_rows else []
+        counts[-1] += f" in {plural(found.rows, 'row', 'rows')}"
+    counts += [plural(bad_rows, "bad row", "bad rows")] if bad_rows else []
     print(f"{', '.join(counts)}, {progress.seconds:.2f} s", file=sys.stderr)
     if metrics is None:
         return
@@ -288,7 +289,3 @@ def _summary(found: Found, progress: Progress, *, with_metrics: bool) -> None:
         for name, value in dataclasses.asdict(metrics).items():
             if value:
                 print(f"  {name}: {value:,}", file=sys.stderr)
-
-
-def _plural(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"

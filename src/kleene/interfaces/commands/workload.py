@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import events, output
 from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _check(arguments: argparse.Namespace) -> int:
     queries = _queries(arguments)
     if found is not None:
         _require_fitting(arguments, queries, found)
-    print(f"{_plural(len(queries.queries), 'query', 'queries')}, no problems")
+    print(f"{plural(len(queries.queries), 'query', 'queries')}, no problems")
     return 0
 
 
@@ -256,8 +257,8 @@ def _match(arguments: argparse.Namespace) -> int:
     files = _write(arguments, found)
     for name, item in found.items():
         words = ("row", "rows") if queries[name].logical.aggregates else ("match", "matches")
-        counts = [_plural(item.matches.num_rows, *words)]
-        counts += [_plural(item.bad, "bad row", "bad rows")] if item.bad else []
+        counts = [plural(item.matches.num_rows, *words)]
+        counts += [plural(item.bad, "bad row", "bad rows")] if item.bad else []
         print(f"{name}: {', '.join([*counts, *files.get(name, ())])}")
     _summary(found, progress)
     return 0
@@ -325,15 +326,11 @@ def _write(arguments: argparse.Namespace, found: dict[str, Found]) -> dict[str, 
 
 def _summary(found: dict[str, Found], progress: Progress) -> None:
     rows = sum(item.matches.num_rows for item in found.values())
-    counts = [_plural(progress.rows, "event", "events"), _plural(len(found), "query", "queries"), _plural(rows, "row", "rows")]
+    counts = [plural(progress.rows, "event", "events"), plural(len(found), "query", "queries"), plural(rows, "row", "rows")]
     print(f"{', '.join(counts)}, {progress.seconds:.2f} s", file=sys.stderr)
     for name, item in found.items():
         if item.dropped:
             print(f"warning: query '{name}': {item.dropped}: the matches are not all there are", file=sys.stderr)
-
-
-def _plural(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
 
 
 def _seconds(text: str) -> float:

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import concat, time_values
+from kleene.common.columns import decoded, time_values, whole
+from kleene.common.schema import EventSchema
 from kleene.interfaces.explorer.encoding import Array, Payload, encode
 from kleene.interfaces.explorer.found import Found, Matched
 from kleene.pattern.normalize import Branch
@@ -51,7 +52,7 @@ def document(found: Found, selected: str | None, *, show_matches: int, show_even
     """The document of what was found."""
     payload = Payload()
     matches = _cut(_merged(found), show_matches)
-    time = _whole(found.events.column(found.schema.time))
+    time = whole(found.events.column(found.schema.time))
     timed = np.flatnonzero(time.is_valid().to_numpy(zero_copy_only=False))
     times = time_values(time.drop_null(), found.schema.time_unit)
     families = list(dict.fromkeys(item.keys for item in found.matched if item.keys))
@@ -62,7 +63,7 @@ def document(found: Found, selected: str | None, *, show_matches: int, show_even
     origin = int(at.min()) if at.size else 0
     places = np.full(found.events.num_rows, -1, np.int64)
     places[rows] = np.arange(rows.size)
-    keys = [_codes([_whole(events.column(name)) for name in family]) for family in families]
+    keys = [_codes(found, events, family) for family in families]
     shown = _Matches(**{**_fields(matches), "rows": places[matches.rows]})
     zone = getattr(time.type, "tz", None)
     manifest = {
@@ -79,7 +80,7 @@ def document(found: Found, selected: str | None, *, show_matches: int, show_even
         ],
         "matches": _match_columns(shown, origin, found, families, keys, payload),
         "totals": {"events": found.given, "matches": sum(item.count for item in found.matched)},
-        "notices": _notices(found, selected, matches, rows.size, timed.size),
+        "notices": _notices(found, selected, matches, show_matches, rows.size, timed.size),
     }
     return Document(manifest, payload)
 
@@ -88,18 +89,10 @@ def _fields(matches: _Matches) -> dict[str, Array]:
     return {name: getattr(matches, name) for name in _Matches.__dataclass_fields__}
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return concat(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-
-
 def _merged(found: Found) -> _Matches:
     """The matches of all queries, one query after the other."""
     unit = found.schema.time_unit
-    heads = [[_whole(item.heads.column(place)) for place in range(3)] for item in found.matched]
+    heads = [[whole(item.heads.column(place)) for place in range(3)] for item in found.matched]
     counts = [item.count for item in found.matched]
     lengths = np.concatenate([np.diff(item.offsets) for item in found.matched])
     return _Matches(
@@ -144,27 +137,43 @@ def _kept(found: Found, matches: _Matches, timed: Array, times: Array, families:
     in_match[matches.rows] = True
     near = np.zeros(timed.size, bool)
     for family in families:
-        codes, _ = _codes([_whole(found.events.column(name)).take(pa.array(timed)) for name in family])
+        codes = _codes(found, found.events, family)[0][timed]
         near |= (codes >= 0) & np.isin(codes, codes[in_match[timed]])
     rank = np.where(in_match[timed], 0, np.where(near, 1, 2))[order]
     chosen = np.argsort(rank, kind="stable")[: max(most, int((rank == 0).sum()))]
     return order[np.sort(chosen)]
 
 
-def _codes(columns: list[pa.Array]) -> tuple[Array, Array]:
-    """A number for each combination of values, -1 where one is NULL; and the first row of each combination."""
-    size = len(columns[0])
-    combined, known = np.zeros(size, np.int64), np.ones(size, bool)
-    for column in columns:
-        codes = pc.fill_null(_plain(column).dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
+def _codes(found: Found, events: pa.Table, family: tuple[str, ...]) -> tuple[Array, Array]:
+    """A number for each combination of values, -1 where one is NULL or no attribute of the event's type; and the first row of
+    each combination.
+    """
+    size = events.num_rows
+    combined, known = np.zeros(size, np.int64), _having(found.schema, events, family)
+    for name in family:
+        column = decoded(whole(events.column(name)))
+        codes = pc.fill_null(column.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
         known &= codes >= 0
         pairs = combined * (int(codes.max(initial=0)) + 2) + codes + 1
         combined = np.unique(pairs, return_inverse=True)[1]
     rows = np.flatnonzero(known)
     _, first, inverse = np.unique(combined[rows], return_index=True, return_inverse=True)
-    found = np.full(size, -1, np.int64)
-    found[rows] = inverse
-    return found, rows[first]
+    keys = np.full(size, -1, np.int64)
+    keys[rows] = inverse
+    return keys, rows[first]
+
+
+def _having(schema: EventSchema, events: pa.Table, family: tuple[str, ...]) -> Array:
+    """Which events are of a type that has the attributes: all but those of types that are declared without one."""
+    lacking = [name for name in schema.types or () if not schema.attributes_of(name).issuperset(family)]
+    if schema.type is None or not lacking:
+        return np.ones(events.num_rows, bool)
+    lack = pc.is_in(_type_names(events, schema.type), pa.array(lacking, pa.string()))
+    return ~np.asarray(lack.to_numpy(zero_copy_only=False), bool)
+
+
+def _type_names(events: pa.Table, name: str) -> pa.Array:
+    return pc.cast(decoded(whole(events.column(name))), pa.string())
 
 
 def _events(found: Found, events: pa.Table, rows: Array, times: Array, payload: Payload) -> dict[str, Any]:
@@ -173,7 +182,7 @@ def _events(found: Found, events: pa.Table, rows: Array, times: Array, payload: 
         "times": payload.add(times, "f64"),
         "rows": payload.add(rows, "i32"),
         "types": _types(found, events, payload),
-        "columns": [{"name": name, "column": encode(_whole(events.column(name)), payload)} for name in events.schema.names],
+        "columns": [{"name": name, "column": encode(whole(events.column(name)), payload)} for name in events.schema.names],
     }
 
 
@@ -182,10 +191,7 @@ def _types(found: Found, events: pa.Table, payload: Payload) -> dict[str, Any]:
     if found.schema.type is None:
         name = found.matched[0].plan.bound.components[0].types[0]
         return {"names": [name], "codes": payload.add(np.zeros(events.num_rows), "i32")}
-    column = _whole(events.column(found.schema.type))
-    encoded = pc.cast(
-        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column, pa.string()
-    ).dictionary_encode()
+    encoded = _type_names(events, found.schema.type).dictionary_encode()
     codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
     return {"names": encoded.dictionary.to_pylist(), "codes": payload.add(codes, "i32")}
 
@@ -206,7 +212,7 @@ def _query(item: Matched, families: list[tuple[str, ...]], ordinals: Array, payl
             for event in components
         ],
         "branches": [_branch(branch, numbers) for branch in bound.branches],
-        "returns": [{"name": name, "column": encode(_whole(shown.column(name)), payload)} for name in shown.schema.names],
+        "returns": [{"name": name, "column": encode(whole(shown.column(name)), payload)} for name in shown.schema.names],
         "plan": {"text": str(item.plan), "svg": base64.b64encode(item.plan.svg().encode()).decode("ascii")},
     }
 
@@ -221,7 +227,6 @@ def _branch(branch: Branch, numbers: dict[str, int]) -> dict[str, Any]:
                 "component": numbers[negative.event.variable],
                 "after": sorted(own[place] for place in negative.after),
                 "before": sorted(own[place] for place in negative.before),
-                "anywhere": negative.anywhere,
             }
             for negative in branch.negatives
         ],
@@ -237,11 +242,11 @@ def _match_columns(
     payload: Payload,
 ) -> dict[str, Any]:
     family = np.array([families.index(item.keys) if item.keys else -1 for item in found.matched])
-    first = matches.rows[matches.offsets[:-1]]
     key = np.full(matches.query.size, -1, np.int64)
-    for number, (codes, _) in enumerate(keys):
+    for number, (codes, _) in enumerate(keys if key.size else ()):
         own = family[matches.query] == number
-        key[own] = codes[first[own]]
+        # All events of a match that have the key have the same; some may be of a type without it.
+        key[own] = np.maximum.reduceat(codes[matches.rows], matches.offsets[:-1])[own]
     # Among those of its query that are embedded, for the RETURN values.
     ordinal = np.empty(matches.query.size, np.int64)
     for number in range(len(found.matched)):
@@ -261,14 +266,17 @@ def _match_columns(
     }
 
 
-def _notices(found: Found, selected: str | None, matches: _Matches, events: int, timed: int) -> list[str]:
+def _notices(found: Found, selected: str | None, matches: _Matches, show_matches: int, events: int, timed: int) -> list[str]:
     total = sum(item.count for item in found.matched)
     notices = []
     if selected is not None:
         notices.append(f"Only events {selected} were read: a match that needs others is not found.")
     if matches.query.size < total:
         kept = f"The first {matches.query.size:,} of {total:,} matches are shown, in the order of their start"
-        notices.append(f"{kept}: explore a part of the events, or move the limit (show_matches).")
+        if matches.query.size == show_matches:
+            notices.append(f"{kept}: explore a part of the events, or move the limit (show_matches).")
+        else:
+            notices.append(f"{kept}: a page holds {REFERENCES:,} events of matches. Explore a part of the events.")
     if events < timed:
         kept = f"{events:,} of {timed:,} events are shown: those of matches, then others with the same keys, then the rest"
         notices.append(f"{kept}. The limit can be moved (show_events).")

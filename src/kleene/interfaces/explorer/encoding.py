@@ -17,9 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.columns import decoded
+
 Array = np.ndarray[Any, Any]
 
 NAMES = {"i32": np.int32, "i64": np.int64, "f64": np.float64, "u8": np.uint8}
+LISTS = (
+    pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view, pa.types.is_large_list_view,
+    pa.types.is_map,
+)  # fmt: skip
 ALIGNMENT = 8
 """Typed arrays of a browser begin at multiples of the size of their values."""
 LONGEST = 2_000
@@ -48,15 +54,14 @@ class Payload:
 
 def encode(column: pa.Array, payload: Payload) -> dict[str, Any]:
     """A column as kind and buffers."""
+    column = decoded(column)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        return encode(column.dictionary_decode(), payload)
     if pa.types.is_null(kind):
         return {"kind": "null", "count": len(column)}
     if pa.types.is_struct(kind):
         children = {field.name: encode(pc.struct_field(column, [place]), payload) for place, field in enumerate(kind)}
         return {"kind": "struct", "valid": _valid(column, payload), "children": children}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_map(kind):
+    if any(is_such(kind) for is_such in LISTS):
         return _lists(column, payload)
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         values = pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)

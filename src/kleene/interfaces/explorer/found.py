@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.columns import free_name, whole
 from kleene.common.errors import BindingError, PlanningError, Problem
 from kleene.common.schema import EventSchema, schema_of_arrow
 from kleene.engine.build import build_matcher
@@ -91,7 +92,7 @@ def find(queries: Workload, events: pa.Table, options: Options) -> Found:
         events.schema, time=options.time, type=options.type, order_by=options.order_by, types=options.schema
     )
     events = in_stream_order(events, schema)
-    row = _free_name(events.schema.names)
+    row = free_name("row", events.schema.names)
     source = events.append_column(row, _numbers(0, events.num_rows))
     if options.schema is not None:
         options = replace(options, schema={name: attributes | {row} for name, attributes in options.schema.items()})
@@ -118,13 +119,6 @@ def find(queries: Workload, events: pa.Table, options: Options) -> Found:
 
 def _as_given(options: Options) -> dict[str, Any]:
     return {name: getattr(options, name) for name in Options.__dataclass_fields__}
-
-
-def _free_name(names: list[str]) -> str:
-    name = "row"
-    while name in names:
-        name += "_"
-    return name
 
 
 def _numbers(begin: int, end: int) -> pa.Array:
@@ -168,7 +162,7 @@ def _element(event: Event) -> Element:
 
 def _references(column: pa.ChunkedArray, number: int, event: Event) -> tuple[Array, Array, Array]:
     """Of one component: the match of each of its events, the event's row, the component; a variable that is absent has none."""
-    values = _whole(column)
+    values = whole(column)
     if event.is_kleene:
         lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
         match = np.repeat(np.arange(len(values)), lengths)
@@ -178,10 +172,6 @@ def _references(column: pa.ChunkedArray, number: int, event: Event) -> tuple[Arr
         values = values.drop_null()
     rows = pc.struct_field(values, [0]).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return match, rows, np.full(match.size, number, np.int32)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
 def _composite(found: Matched, base: pa.Schema, options: Options) -> Composite:

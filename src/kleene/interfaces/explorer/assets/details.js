@@ -1,6 +1,6 @@
 // The selected match, the numbers and the plans: text of users goes into the page as text, never as markup.
 
-const MOST_EVENTS = 300, MOST_KEYS = 12, BINS = 12;
+const MOST_EVENTS = 300, MOST_KEYS = 12, MOST_TYPES = 50, BINS = 12;
 
 function element(name, attributes = {}, content = []) {
   const made = document.createElement(name);
@@ -69,10 +69,11 @@ class Details {
     const all = state.eventsOf(state.selected);
     const shown = whole ? all : all.slice(0, MOST_EVENTS);
     const names = [...state.columns.keys()];
-    const { names: types, codes } = state.data.events.types;
+    const { shown: lanes, ofType } = state.typeLanes;
+    const { codes } = state.data.events.types;
     const rows = shown.map(({ event, component, element: index }) => {
       const dot = element("span", { class: "dot" });
-      const colour = state.lanes === "variable" ? `c${component % 8}` : laneColour(state, types[codes[event]]);
+      const colour = state.lanes === "variable" ? `c${component % 8}` : lanes[ofType[codes[event]][0]].colour;
       dot.style.background = `var(--${colour})`;
       const variable = query.components[component].variable + (index ? `[${index}]` : "");
       const head = element("th", { scope: "row" }, [dot, variable]);
@@ -94,14 +95,6 @@ class Details {
     }
     return parts;
   }
-}
-
-// The colour that a type has on the timeline.
-function laneColour(state, type) {
-  const patterns = [...new Set(state.data.queries.flatMap(({ components }) => components.flatMap(({ types }) => types)))];
-  const named = patterns.filter((name) => state.data.events.types.names.includes(name));
-  const place = [...named, ...state.data.events.types.names.filter((name) => !named.includes(name))].indexOf(type);
-  return `c${place < 0 || place >= MOST_LANES - 1 ? 7 : place % 8}`;
 }
 
 class Numbers {
@@ -131,7 +124,8 @@ class Numbers {
     if (data.families.length) parts.push(bars("Keys with most matches", ["key", "matches"], this.keys()));
     parts.push(bars("Matches over time", ["from", "matches"], this.overTime().map(([time, number]) => [clock.text(time), number])));
     const types = data.events.types.names.map((name, at) => [name, perType[at]]).sort((one, other) => other[1] - one[1]);
-    parts.push(bars("Events by type", ["type", "events"], types.slice(0, 50)));
+    const cut = types.length > MOST_TYPES ? `, the ${MOST_TYPES} most frequent of ${count(types.length)}` : "";
+    parts.push(bars(`Events by type${cut}`, ["type", "events"], types.slice(0, MOST_TYPES)));
     document.getElementById("numbers").replaceChildren(...parts);
   }
 

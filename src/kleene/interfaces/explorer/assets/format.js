@@ -110,7 +110,7 @@ class Clock {
     return Number(BigInt(seconds) * PER_SECOND[this.unit] + parts - this.origin);
   }
 
-  // Marks of an axis from `begin` to `end`, about `wanted` of them: [time, label, whether a day begins there].
+  // Marks of an axis from `begin` to `end`, about `wanted` of them: [time, label].
   marks(begin, end, wanted) {
     const step = this.step((end - begin) / Math.max(1, wanted));
     // Marks are whole steps of the zone's own clock.

@@ -1,8 +1,24 @@
 // What is filtered, selected and in view; who wants to know is told after every change.
 
+const MOST_LANES = 14;
+
+// The lanes of types: { shown, ofType }. Types that patterns name come first; those that are too many share the last lane.
+function typeLanes({ queries, events }) {
+  const { names } = events.types;
+  const known = new Set(names);
+  const patterns = queries.flatMap(({ components }) => components.flatMap(({ types }) => types));
+  const order = [...new Set([...patterns.filter((name) => known.has(name)), ...names])];
+  const own = order.length > MOST_LANES ? order.slice(0, MOST_LANES - 1) : order;
+  const shown = own.map((name, place) => ({ label: name, detail: "", colour: `c${place % 8}` }));
+  if (own.length < order.length) shown.push({ label: `${count(order.length - own.length)} other types`, detail: "", colour: "c7" });
+  const ofType = names.map((name) => [own.includes(name) ? own.indexOf(name) : shown.length - 1]);
+  return { shown, ofType };
+}
+
 class State {
   constructor(data) {
     this.data = data;
+    this.typeLanes = typeLanes(data);
     this.clock = new Clock(data.time);
     this.columns = new Map(data.events.columns.map(({ name, column }) => [name, column]));
     this.query = -1;
@@ -141,10 +157,10 @@ class State {
     const branch = query.branches.find(({ positives }) => positives.length === spans.size && positives.every((own) => spans.has(own)));
     const [start, end] = this.matchRange(match);
     const window = query.window ?? Infinity;
-    return (branch?.negatives ?? []).map(({ component, after, before, anywhere }) => ({
+    return (branch?.negatives ?? []).map(({ component, after, before }) => ({
       component,
-      begin: anywhere || !after.length ? end - window : Math.max(...after.map((own) => spans.get(own)[1])),
-      end: anywhere || !before.length ? start + window : Math.min(...before.map((own) => spans.get(own)[0])),
+      begin: !after.length ? end - window : Math.max(...after.map((own) => spans.get(own)[1])),
+      end: !before.length ? start + window : Math.min(...before.map((own) => spans.get(own)[0])),
     }));
   }
 

@@ -1,7 +1,7 @@
 // The timeline: events on lanes, matches as arcs over them. What is drawn is what is in view, at most a dot per pixel and lane.
 
 const DENSITY = 34, AXIS = 24, DOT = 4.5;
-const MOST_LANES = 14, MOST_ARCS = 150, MOST_PLAIN_DOTS = 3000;
+const MOST_ARCS = 150, MOST_PLAIN_DOTS = 3000;
 
 class Timeline {
   constructor(state) {
@@ -39,14 +39,7 @@ class Timeline {
       const ofType = names.map((name) => components.flatMap(({ types }, lane) => (types.includes(name) ? [lane] : [])));
       return { shown, ofType, ofComponent: (component) => component };
     }
-    const patterns = data.queries.flatMap(({ components }) => components.flatMap(({ types }) => types));
-    const named = [...new Set(patterns)].filter((name) => names.includes(name));
-    const order = [...named, ...names.filter((name) => !named.includes(name))];
-    const own = order.length > MOST_LANES ? order.slice(0, MOST_LANES - 1) : order;
-    const shown = own.map((name, place) => ({ label: name, detail: "", colour: `c${place % 8}` }));
-    if (own.length < order.length) shown.push({ label: `${count(order.length - own.length)} other types`, detail: "", colour: "c7" });
-    const ofType = names.map((name) => [own.includes(name) ? own.indexOf(name) : shown.length - 1]);
-    return { shown, ofType, ofComponent: null };
+    return { ...this.state.typeLanes, ofComponent: null };
   }
 
   prepare(canvas, height) {
