@@ -186,9 +186,10 @@ def test_every_suite_has_headlines_and_scales(name: str) -> None:
     assert bool(shown.headlines) == bool(shown.paper)
 
 
-def test_the_page_names_every_suite() -> None:
-    opening = (ROOT / "docs" / "benchmarks.md").read_text().partition("```")[0]
-    assert all(f"`{name}`" in opening for name in SUITES)
+def test_the_page_names_every_suite_and_has_its_part() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert all(f"`{name}`" in page.partition("```")[0] for name in SUITES)
+    assert set(SUITES) | {HEADLINES} == set(parts_of(page))
 
 
 def test_the_command_lists_suites(capsys: pytest.CaptureFixture[str]) -> None:
