@@ -123,9 +123,7 @@ def put_part(page: str, name: str, text: str) -> str:
     ['#', 'Opening', '<!--', 'one', '-->', '##', '1', 'again', '<!--', 'end', 'of', 'one', '-->', '<!--', 'two', '-->', \
 '##', '2', '<!--', 'end', 'of', 'two', '-->']
     """
-    parts = parts_of(page)
-    parts = {name: text, **parts} if name == HEADLINES else {**parts, name: text}
-    parts[name] = text
+    parts = ({HEADLINES: ""} if name == HEADLINES else {}) | parts_of(page) | {name: text}
     return "\n\n".join([OPENING, *(f"<!-- {key} -->\n\n{part}\n\n<!-- end of {key} -->" for key, part in parts.items())]) + "\n"
 
 
