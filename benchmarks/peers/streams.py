@@ -74,6 +74,8 @@ class Workload:
     """Of the scale's events."""
     fewest: int = 2_000
     """Events that a system begins with."""
+    patience: float = 1.0
+    """How many times as long as elsewhere a system may take: over few events, a run of another is its fixed cost."""
     patterns: tuple[tuple[int, int, int], ...] = ((0, 1, 2),)
     """The types of each pattern, by number."""
     counted: bool = False
@@ -165,6 +167,7 @@ WORKLOADS = {
             stream=rare_last,
             share=0.05,
             fewest=100,
+            patience=8,
         ),
         Workload(
             name="lists",
@@ -181,6 +184,7 @@ WORKLOADS = {
             window=STOCK_W,
             stream=ticker,
             share=0.25,
+            patience=4,
             patterns=((0, 0, 0),),
         ),
         Workload(

@@ -84,7 +84,7 @@ def _each(workload: Workload, table: pa.Table, makers: Mapping[str, Make], scale
 
 
 def _group(workload: Workload, table: pa.Table, group: str, makers: Mapping[str, Make], scale: Scale) -> Point:
-    events = longest(makers, workload.fewest, table.num_rows, scale.seconds)
+    events = longest(makers, workload.fewest, table.num_rows, scale.seconds * workload.patience)
     return _point(workload, table, group, makers, events, scale)
 
 

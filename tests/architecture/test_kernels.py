@@ -123,6 +123,10 @@ def test_every_kernel_has_a_plain_twin_that_agrees(monkeypatch: pytest.MonkeyPat
             wanted = oracle.matches(pair.bound(), pair.events)
             found = nfa_pairs.check(pair, nfa_pairs.settings_of(rng), rng, wanted)
             assert not found, (number, found)
+    for number in range(20):
+        pair = queue_pairs.queue_example(8, number)
+        found = nfa_pairs.check(pair, nfa_pairs.settings_of(rng), rng, oracle.matches(pair.bound(), pair.events))
+        assert not found, (number, found)
     for number in range(30):
         pair = lazy_pairs.Pair(any_match_example(9, number))
         if pair.plan() is not None:

@@ -22,7 +22,7 @@ from kleene.pattern.predicates import AggregateFunction, Element
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
 from kleene.testing.strategies import Example, saseplus_examples, saseplus_shrinking_examples, saseplus_streams
-from support import nfa_pairs, sase_pairs
+from support import nfa_pairs, queue_pairs, sase_pairs
 from support.long_tests import mostly_long
 from support.pair_runs import assert_agreement, assert_noticed, assert_shares
 from support.spark import frame_of
@@ -91,6 +91,17 @@ def test_a_broken_engine_is_noticed(sabotage: str) -> None:
     assert_noticed(nfa_pairs, sabotage, 800)
 
 
+@pytest.mark.parametrize("seed", mostly_long(range(4), 1))
+def test_runs_in_a_queue_agree_with_the_oracle(seed: int) -> None:
+    seen = assert_agreement(queue_pairs, seed, PAIRS)
+    assert_shares(seen, {"with matches": 0.25, "several that end together": 0.05}, PAIRS)
+
+
+@pytest.mark.parametrize("sabotage", mostly_long(queue_pairs.SABOTAGE))
+def test_a_broken_queue_is_noticed(sabotage: str) -> None:
+    assert_noticed(queue_pairs, sabotage, 400)
+
+
 def checked(pair: Example, rng: Random, name: str) -> bool:
     """Compares one pair; whether it has matches (and the engine supports it)."""
     if nfa_pairs.refused(pair):
@@ -113,6 +124,11 @@ def test_compiled_kernels_agree_with_the_oracle(part: int) -> None:
         for number, pair in enumerate(saseplus_streams(seed, 16)):
             with_matches += checked(pair, rng, f"stream {number} of saseplus_streams({seed}, 16)")
     assert with_matches > 40
+
+
+def test_compiled_queues_agree_with_the_oracle() -> None:
+    rng = Random(0)
+    assert sum(checked(queue_pairs.queue_example(9, number), rng, f"queue_example(9, {number})") for number in range(200)) > 40
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)

@@ -28,7 +28,7 @@ import kleene.plan.optimizer
 from kleene.common.errors import DataError, PlanningError
 from kleene.engine import non_overlap, run_buffer
 from kleene.engine.automaton_pass import AutomatonPass
-from kleene.engine.kernels import merging
+from kleene.engine.kernels import match_buffer, merging
 from kleene.engine.kernels import nfa as kernels
 from kleene.interfaces.api import Query, options_of
 from kleene.pattern.operators import Disjunction
@@ -289,6 +289,9 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "one-element-more": rewritten(kernels, "_advance", "size < components[HIGH", "size <= components[HIGH"),
     # Runs are merged that differ in the last value that conditions read.
     "careless-merging": rewritten(merging, "_equivalent", "merge_bounds[s + 1])", "merge_bounds[s + 1] - 1)"),
+    # What a detection has in common with an earlier one is copied though it has left the window, or with what comes after.
+    "stale-copies": rewritten(match_buffer, "read_matches", "now - clock[begun[source]] >= window:", "now < 0:"),
+    "long-copies": rewritten(match_buffer, "_copy", "(written[AFTER, node] if component == own else 0)", "0"),
     # A match may start with the last event of the one reported before it.
     "touching-matches": rewritten(non_overlap, "choose_apart", "first[best] > ended", "first[best] >= ended"),
     # A match that starts later is not preferred.

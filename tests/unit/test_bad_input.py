@@ -110,7 +110,7 @@ def test_all_problems_are_reported_together() -> None:
     [
         ("fast", ["unknown plan 'fast'", "'basic', 'optimized', 'paper'"]),
         ({"negations": "scan"}, ["unknown plan option 'negations'", "did you mean 'negation'?"]),
-        ({"negation": "fast"}, ["plan option 'negation' cannot be 'fast'", "'time_index', 'scan'"]),
+        ({"negation": "fast"}, ["plan option 'negation' cannot be 'fast'", "'key_index', 'time_index', 'scan'"]),
     ],
 )
 def test_unknown_plans(plan: Any, fragments: list[str]) -> None:

@@ -60,7 +60,7 @@ def test_a_chain_in_full() -> None:
         "  | WITHIN 9\n"
         "TF  transformation\n"
         "    one struct per variable: a, b, c\n"
-        "NG  negation (time-partitioned index)\n"
+        "NG  negation (index by key)\n"
         "    no N n in (a, b)\n"
         "      of the same k\n"
         "BN  binding (chain)\n"

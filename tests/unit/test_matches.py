@@ -565,7 +565,7 @@ ON_NEGATIVES = (
 )
 
 
-@pytest.mark.parametrize("method", ["time_index", "scan"])
+@pytest.mark.parametrize("method", ["key_index", "time_index", "scan"])
 @pytest.mark.parametrize("text", NEGATIONS)
 def test_negation_is_the_oracles(text: str, method: str) -> None:
     kleene = "a" if "a[]" in text else "b"

@@ -11,7 +11,7 @@ import pyarrow as pa
 from kleene.common.errors import DataError, LimitError
 from kleene.engine.filters import check_overflow, fill_columns
 from kleene.engine.kernels import layout as kernels
-from kleene.engine.kernels import match_buffer
+from kleene.engine.kernels import match_buffer, queue
 from kleene.engine.kernels.nfa import run_automaton
 from kleene.engine.match_limits import Limited
 from kleene.engine.matcher import Metrics
@@ -46,6 +46,13 @@ class Automata:
         """The bit of each (variable, role) in a row's mask."""
         automata = [branch.automaton for branch in plan.branches]
         self.columns, self.programs = build_programs(plan.bound, automata, self.bits, len(plan.tests))
+        self._readers: dict[int, MatchReader] = {}
+
+    def reader(self, index: int, block: int) -> MatchReader:
+        """Reads the matches of a branch."""
+        if index not in self._readers:
+            self._readers[index] = MatchReader(self.programs[index], block)
+        return self._readers[index]
 
 
 def _bits(plan: NfaPlan) -> dict[tuple[str, str], int]:
@@ -76,6 +83,44 @@ class AutomatonPass(WorkingPass):
         """Whether matches are reported that overlap, but none that starts no later than one that ended before."""
         self.filled = fill_columns(automata.columns, len(working), self._filter_column, self.groups.rows)
         self._buffer: RunBuffer | None = None
+
+    def matches(self, index: int, emit_from: int) -> Iterator[Matches]:
+        """The matches of a branch that rows from `emit_from` on complete, in blocks."""
+        if self._plan.branches[index].queued:
+            yield from self._queued(index, emit_from)
+            return
+        for found in self.detections(index, emit_from):
+            yield from self._read(index, found)
+
+    def _queued(self, index: int, emit_from: int) -> Iterator[Matches]:
+        """The matches of a branch whose runs are a queue."""
+        groups, program = self.groups, self._automata.programs[index]
+        bits, limits = program.components[kernels.BEGIN_BIT], self._plan.limits
+        longest = int(np.diff(groups.offsets).max(initial=0))
+        passed, selected = np.zeros(bits.size, np.int64), np.empty((bits.size, longest), np.int32)
+        state = np.zeros(queue.STATE_FIELDS, np.int64)
+        state[queue.EARLIEST] = queue.NOTHING
+        out = np.empty((bits.size, max(self._block, min(longest, limits.matches))), np.int32)
+        status = queue.OUTPUT_FULL
+        while status == queue.OUTPUT_FULL:
+            state[queue.COUNT] = 0
+            status = queue.run_queue(
+                groups.order, groups.offsets, groups.ts, self.clock, groups.masks, bits, self.window, emit_from,
+                limits.matches, passed, selected, state, out,
+            )  # fmt: skip
+            if status == queue.MATCH_LIMIT:
+                self._refuse_matches(int(state[queue.POSITION]))
+            self._metrics.sequences += int(state[queue.COUNT])
+            if state[queue.COUNT]:
+                yield Matches.of_sequences(program.variables, out[:, : state[queue.COUNT]])
+        self._metrics.instances += int(state[queue.STARTS])
+        self._metrics.visits += int(state[queue.STEPS])
+        self._metrics.peak_runs = max(self._metrics.peak_runs, int(state[queue.PEAK]))
+        if state[queue.EARLIEST] != queue.NOTHING:
+            self._note_earliest(int(state[queue.EARLIEST]))
+
+    def _note_earliest(self, earliest: int) -> None:
+        self.earliest = earliest if self.earliest is None else min(earliest, self.earliest)
 
     def detections(self, index: int, emit_from: int) -> Iterator[Array]:
         """Runs a branch; yields what was found as (node, place) per detection, while the buffer holds its nodes."""
@@ -112,8 +157,7 @@ class AutomatonPass(WorkingPass):
             self._make_room(buffer, status)
         self._count(state)
         if state[kernels.EARLIEST] != kernels.NOTHING:
-            earliest = int(state[kernels.EARLIEST])
-            self.earliest = earliest if self.earliest is None else min(earliest, self.earliest)
+            self._note_earliest(int(state[kernels.EARLIEST]))
 
     def _make_room(self, buffer: RunBuffer, status: int) -> None:
         state = buffer.state
@@ -152,6 +196,15 @@ class AutomatonPass(WorkingPass):
             f"raise limits={{'{limit}': ...}}{otherwise}"
         )
 
+    def _refuse_matches(self, place: int) -> NoReturn:
+        """More matches that end at one event than the limit allows."""
+        raise LimitError(
+            f"query '{self._plan.bound.query.name}' has more than {self._plan.limits.matches:,} matches that end at one event "
+            f"in partition {self.partition_text(place)}\n"
+            "  hint: ask for output='compressed', narrow the pattern, raise limits={'matches': ...}, or choose "
+            "limits={'policy': 'keep_newest'} or 'sample'"
+        )
+
     def _at_run_limit(self, buffer: RunBuffer) -> None:
         """Too many live runs in one partition."""
         limits = self._plan.limits
@@ -169,23 +222,25 @@ class AutomatonPass(WorkingPass):
         metrics.peak_runs = max(metrics.peak_runs, int(state[kernels.PEAK]))
         metrics.buffered = max(metrics.buffered, int(state[kernels.USED]))
 
-    def read(self, index: int, found: Array) -> Iterator[Matches]:
+    def _read(self, index: int, found: Array) -> Iterator[Matches]:
         """The matches of detections, in blocks."""
         assert self._buffer is not None
         buffer, limits = self._buffer, self._plan.limits
+        used = int(buffer.state[kernels.USED])
         parts: Iterable[tuple[Array, Array]] = ((found, buffer.nodes),)
         if limits.policy != "error":
-            limited = Limited(found, buffer.nodes, int(buffer.state[kernels.USED]), self.clock, self.window, limits)
+            limited = Limited(found, buffer.nodes, used, self.clock, self.window, limits)
             self._metrics.dropped_matches += limited.dropped
             parts = limited.parts()
         for some, nodes in parts:
-            yield from self._read(index, some, nodes)
+            yield from self._read_from(index, some, nodes, used if nodes is buffer.nodes else nodes.shape[1])
 
-    def _read(self, index: int, found: Array, nodes: Array) -> Iterator[Matches]:
-        program, limits = self._automata.programs[index], self._plan.limits
-        reader = MatchReader(program, self._block)
+    def _read_from(self, index: int, found: Array, nodes: Array, used: int) -> Iterator[Matches]:
+        limits = self._plan.limits
+        reader = self._automata.reader(index, self._block)
+        reader.open(found, nodes, used)
         while True:
-            status = reader.read(found, nodes, self.clock, self.window, limits.matches, limits.policy != "error")
+            status = reader.read(self.clock, self.window, limits.matches, limits.policy != "error")
             count = reader.count
             self._metrics.sequences += count
             if count:
@@ -193,13 +248,7 @@ class AutomatonPass(WorkingPass):
             if status == match_buffer.READ:
                 break
             if status == match_buffer.MATCH_LIMIT:
-                place = int(found[kernels.FOUND_PLACE, reader.entry - 1])
-                raise LimitError(
-                    f"query '{self._plan.bound.query.name}' has more than {limits.matches:,} matches that end at one event in "
-                    f"partition {self.partition_text(place)}\n"
-                    "  hint: ask for output='compressed', narrow the pattern, raise limits={'matches': ...}, or choose "
-                    "limits={'policy': 'keep_newest'} or 'sample'"
-                )
+                self._refuse_matches(int(found[kernels.FOUND_PLACE, reader.entry - 1]))
             if status in (match_buffer.STACK_FULL, match_buffer.TOO_LONG):
                 reader.grow(status)
 

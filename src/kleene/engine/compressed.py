@@ -28,7 +28,16 @@ from kleene.engine.kernels import compressed as kernels
 from kleene.engine.kernels.identity import FIRST_FACTOR, add_events, finish_ids, hash_lists, next_factor
 from kleene.engine.kernels.layout import COMPONENT, EVENT, FOUND_NODE, FOUND_PLACE, PREVIOUS, YOUNGEST
 from kleene.engine.kernels.lists import sum_integers
-from kleene.engine.kernels.match_buffer import AT_EVENT, MATCHES, READ, STACK_FULL, TOO_LONG, read_matches
+from kleene.engine.kernels.match_buffer import (
+    AT_EVENT,
+    CURSOR_FIELDS,
+    MATCHES,
+    READ,
+    STACK_FULL,
+    TOO_LONG,
+    nothing_written,
+    read_matches,
+)
 from kleene.engine.matches import Matches
 from kleene.engine.output import EventHashes, query_seed
 from kleene.engine.placed import PlacedColumns, take_places
@@ -378,20 +387,22 @@ class CompressedReader:
         # A start is alive if its number is greater than that of the "event" of its end: one less than `since`.
         found = np.stack((ends, count + np.arange(ends.size))).astype(np.int64)
         clock = np.concatenate((np.arange(count), since.astype(np.int64) - 1))
-        stack, path, cursor = np.empty((2, 64), np.int64), np.empty(64, np.int64), np.zeros(5, np.int64)
+        stack, path, cursor = np.empty((2, 64), np.int64), np.empty(64, np.int64), np.zeros(CURSOR_FIELDS, np.int64)
+        written = nothing_written(nodes.shape[1])
         cursor[AT_EVENT] = -1
         room, status = 0, TOO_LONG
-        singles, offsets, elements = (np.empty((length, 0), np.int32),) * 3
+        begun, (singles, offsets, elements) = np.empty(0, np.int32), (np.empty((length, 0), np.int32),) * 3
         while status != READ:
             wanted = BLOCK if blocks is None else next(blocks, BLOCK)
             if wanted > singles.shape[1] or status == TOO_LONG:
                 room = max(2 * room if status == TOO_LONG else room, 4 * wanted)
                 singles, offsets = np.empty((length, wanted), np.int32), np.zeros((length, wanted + 1), np.int32)
+                begun = np.empty(wanted, np.int32)
                 elements = np.empty((length, room if self._kleene.any() else 0), np.int32)
             singles.fill(-1)
             status = read_matches(
-                found, ends.size, nodes, clock, 0, self._kleene, np.iinfo(np.int64).max, False, stack, path, cursor, singles,
-                offsets, elements,
+                found, ends.size, nodes, clock, 0, self._kleene, np.iinfo(np.int64).max, False, stack, path, written, cursor,
+                begun, singles, offsets, elements,
             )  # fmt: skip
             if status == STACK_FULL:
                 stack, path = np.concatenate((stack, stack), axis=1), np.concatenate((path, path))

@@ -276,7 +276,7 @@ class LiveMatcher(ReportingMatcher):
         for branch, negation, bits in zip(plan.bound.branches, plan.ahead, plan.ahead_bits, strict=True):
             names = [event.variable for event in branch.positives]
             components = negation.components if negation else ()
-            shared = ("time_index", plan.bound.window, working, rank, codes, order)
+            shared = ("key_index", plan.bound.window, working, rank, codes, order)
             rows = [working.rows_with(bit) for bit in bits]
             found.append([NegativeIndex(item, names, own, *shared) for item, own in zip(components, rows, strict=True)])
         return found

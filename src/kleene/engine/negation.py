@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kleene.engine.grouping import group_rows
 from kleene.engine.kernels import negation as kernels
 from kleene.engine.match_values import MatchEvaluator, MatchRows
 from kleene.engine.matches import Matches
@@ -33,7 +34,7 @@ Intervals = tuple[Array, Array, Array, Array, Array, int, Array, Array]
 
 
 class NegativeIndex:
-    """The negative events of one component in a working set, cut into time partitions and ordered by key within each."""
+    """The negative events of one component in a working set, in the order in which a method finds those of a match."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class NegativeIndex:
         self._after = [positives[index] for index in component.after]
         self._before = [positives[index] for index in component.before]
         self._order = order
-        self._indexed = method == "time_index"
+        self._method = method
         self._window = window or 0
         self._working = working
         self._ts = working.ts
@@ -63,7 +64,10 @@ class NegativeIndex:
         own = self._keys.take(rows) if component.keyed else np.zeros(rows.size, np.int64)
         self._origin, self._width = 0, 1
         self._bounds = EMPTY
-        if self._indexed and rows.size:
+        if method == "key_index":
+            grouped = group_rows(own, int(self._keys.max(initial=0)) + 1, rows, rows)
+            rows, self._bounds = grouped.ts, grouped.offsets
+        elif method == "time_index" and rows.size:
             ts = self._ts.take(rows)
             self._origin = int(ts[0])
             span = int(ts[-1]) - self._origin + 1
@@ -115,8 +119,10 @@ class NegativeIndex:
 
     def _probe(self, common: Intervals, begin: int, found: Array, pair_match: Array, pair_row: Array) -> tuple[int, int]:
         out = (begin, bool(self._component.predicates), found, pair_match, pair_row)
-        if self._indexed:
-            return kernels.probe(*common, self._origin, self._width, self._bounds, self._own, self._rows, *out)
+        if self._method == "key_index":
+            return kernels.probe(*common, self._bounds, self._rows, *out)
+        if self._method == "time_index":
+            return kernels.probe_times(*common, self._origin, self._width, self._bounds, self._own, self._rows, *out)
         return kernels.scan(*common, self._own, self._rows, *out)
 
     def _decide(self, bound: BoundQuery, matches: Matches, pair_match: Array, pair_row: Array) -> Array:

@@ -41,8 +41,7 @@ class NfaMatcher(ReportingMatcher):
         return run
 
     def _found(self, run: AutomatonPass, index: int, emit_from: int) -> Iterator[Matches]:
-        for found in run.detections(index, emit_from):
-            yield from run.read(index, found)
+        return run.matches(index, emit_from)
 
     def _report(self, run: AutomatonPass, watermark: int | None) -> Iterator[pa.RecordBatch]:
         negated = any(branch.negation is not None for branch in self._plan.branches)

@@ -16,10 +16,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.engine.kernels.identity import FIRST_FACTOR, absorb, add_events, finish_ids, hash_lists, hash_strings, next_factor
+from kleene.common.columns import take, view
+from kleene.engine.kernels.identity import (
+    FIRST_FACTOR,
+    absorb,
+    absorb_at,
+    add_events,
+    finish_ids,
+    hash_lists,
+    hash_strings,
+    list_unknown,
+    next_factor,
+)
 from kleene.engine.match_values import Gather, MatchEvaluator, MatchRows, as_list
 from kleene.engine.matches import Matches
-from kleene.engine.placed import WORTH_PLACING, PlacedColumns
+from kleene.engine.placed import PlacedColumns
 from kleene.engine.vectorized import widen
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
@@ -172,32 +183,38 @@ class EventHashes:
         self._columns = columns
         self._hashes = np.zeros(len(events), np.uint64)
         self._known = np.zeros(len(events), bool)
-        self._asked = 0
-        self._all = tied
+        self._unknown = np.empty(len(events), np.int64)
+        self._tied = tied
         """Identical simultaneous events are told apart among all events, so where there are ties all are computed."""
+        self._all = False
 
     def of(self, matches: Matches) -> Array:
         """The hashes by place, filled for the events of the matches."""
-        total = len(self._events)
-        if self._asked < total:
-            self._asked += sum(places.size for places in matches.places())
-            if self._all or self._asked * WORTH_PLACING > total:
-                self._asked = total  # all are known from here on
-                self._hashes = self._events.by_place(self._hashed(self._events.by_row, total))
-                if self._all:
-                    self._tell_apart(self._hashes)
-            else:
-                wanted = np.zeros(total, bool)
-                for some in matches.places():
-                    wanted[some] = True
-                places = np.flatnonzero(wanted & ~self._known)
-                self._hashes[places] = self._hashed(lambda name: self._events.gather(name, places), places.size)
-                self._known |= wanted
+        if self._all:
+            return self._hashes
+        if self._tied:
+            self._all = True
+            self._hashes = self._events.by_place(self._hashed(self._events.by_row, len(self._events)))
+            self._tell_apart(self._hashes)
+            return self._hashes
+        count = 0
+        for some in matches.places():
+            count = list_unknown(some, self._known, self._unknown, count)
+        places = self._unknown[:count]
+        hashes = np.zeros(count, np.uint64)
+        with np.errstate(over="ignore"):
+            for name in self._columns:
+                column, rows = self._events.source(name, places)
+                if column.null_count == 0 and _is_words(column.type):
+                    absorb_at(hashes, view(column).view(f"i{column.type.bit_width // 8}"), rows)
+                elif (words := _words(take(column, rows))) is not None:
+                    absorb(hashes, words)
+        self._hashes[places] = hashes
         return self._hashes
 
     def of_events(self, places: Array, columns: Mapping[str, pa.Array]) -> Array:
         """The hashes of the events at some places, whose columns have been gathered."""
-        if self._all:
+        if self._tied:
             return self.of(Matches(places.size, {"": places}, {}, places, places)).take(places)
         return self._hashed(columns.__getitem__, places.size)
 
@@ -230,6 +247,11 @@ def _ordinals(rank: Array, hashes: Array) -> Array:
     ordinals = np.empty(order.size, np.uint64)
     ordinals[order] = positions - np.maximum.accumulate(np.where(new, positions, 0))
     return ordinals
+
+
+def _is_words(kind: pa.DataType) -> bool:
+    """Whether values are their own words, up to their width."""
+    return bool(pa.types.is_signed_integer(kind) or (pa.types.is_timestamp(kind) and kind.unit in ("us", "ns")))
 
 
 def _words(column: pa.Array) -> Array | None:

@@ -28,8 +28,9 @@ class PlacedColumns:
     def __init__(self, working: WorkingSet, groups: Groups) -> None:
         self._working = working
         self._groups = groups
-        self._columns: dict[str, pa.Array] = {}
         self._read: dict[str, int] = {}
+        times = working.times(groups.ts)
+        self._columns: dict[str, pa.Array] = {} if times is None else {working.time: times}
 
     def __len__(self) -> int:
         return len(self._working)
@@ -48,6 +49,12 @@ class PlacedColumns:
             column = self._working.column(name)
             self._columns[name] = column if self._groups.is_one else take(column, self._groups.order)
         return self._columns[name]
+
+    def source(self, name: str, places: Array) -> tuple[pa.Array, Array]:
+        """A column and the rows of it that hold the values at the given places."""
+        if name in self._columns:
+            return self._columns[name], places
+        return self._working.source(name, self._groups.order.take(places))
 
     def gather(self, name: str, places: Array) -> pa.Array:
         """A column's values at the given places."""

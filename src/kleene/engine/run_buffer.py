@@ -21,6 +21,9 @@ NODES = 1 << 16
 RUNS = 1 << 10
 """How many nodes and runs of a state there is room for at first."""
 
+MOST_NUMBER = 1 << 30
+"""Up to here matches are numbered while they are read; then anew."""
+
 EMPTY = np.empty(0, np.int64)
 
 
@@ -94,19 +97,26 @@ def _widened(array: Array, room: int) -> Array:
 
 
 class MatchReader:
-    """Reads matches from the buffer, block by block."""
+    """Reads matches from the buffer, block by block; its memory is used again for the next detections."""
 
     def __init__(self, program: RunProgram, block: int) -> None:
         self._program = program
         length = len(program.variables)
         self._kleene = np.array(program.kleene, np.uint8)
+        self._found = self._nodes = self._written = np.empty((2, 0), np.int64)
         self._stack = np.empty((2, 1 << 8), np.int64)
         self._path = np.empty(1 << 10, np.int64)
-        self._cursor = np.zeros(5, np.int64)
-        self._cursor[match_buffer.AT_EVENT] = -1
+        self._cursor = np.zeros(match_buffer.CURSOR_FIELDS, np.int64)
+        self._begun = np.empty(block, np.int32)
         self._singles = np.empty((length, block), np.int32)
         self._offsets = np.zeros((length, block + 1), np.int32)
         self._elements = np.empty((length, max(8 * block, 64)) if any(program.kleene) else (length, 0), np.int32)
+
+    def open(self, found: Array, nodes: Array, used: int) -> None:
+        """Begins with the detections `found`, whose nodes are the first `used` of `nodes`."""
+        self._found, self._nodes, self._written = found, nodes, match_buffer.nothing_written(used)
+        self._cursor[:] = 0
+        self._cursor[match_buffer.AT_EVENT] = -1
 
     @property
     def count(self) -> int:
@@ -116,10 +126,14 @@ class MatchReader:
     def entry(self) -> int:
         return int(self._cursor[match_buffer.ENTRY])
 
-    def read(self, found: Array, nodes: Array, clock: Array, window: int, most: int, limited: bool) -> int:
+    def read(self, clock: Array, window: int, most: int, limited: bool) -> int:
+        """Reads the next block."""
+        if self._cursor[match_buffer.NUMBER] > MOST_NUMBER:
+            self._written[match_buffer.FIRST_MATCH] = -1
+            self._cursor[match_buffer.NUMBER] = 0
         status: int = match_buffer.read_matches(
-            found, found.shape[1], nodes, clock, window, self._kleene, most, limited, self._stack, self._path, self._cursor,
-            self._singles, self._offsets, self._elements,
+            self._found, self._found.shape[1], self._nodes, clock, window, self._kleene, most, limited, self._stack, self._path,
+            self._written, self._cursor, self._begun, self._singles, self._offsets, self._elements,
         )  # fmt: skip
         return status
 
@@ -131,16 +145,16 @@ class MatchReader:
             self._elements = np.empty((self._elements.shape[0], 2 * self._elements.shape[1]), np.int32)
 
     def matches(self) -> Matches:
-        """The block just read; its arrays are its own."""
+        """The block just read, until the next one is; but offsets become part of rows, and are its own."""
         count = self.count
         singles: dict[str, Array] = {}
         lists: dict[str, tuple[Array, Array]] = {}
         for index, variable in enumerate(self._program.variables):
             if self._program.kleene[index]:
                 offsets = self._offsets[index, : count + 1].copy()
-                lists[variable] = offsets, self._elements[index, : offsets[-1]].copy()
+                lists[variable] = offsets, self._elements[index, : offsets[-1]]
             else:
-                singles[variable] = self._singles[index, :count].copy()
+                singles[variable] = self._singles[index, :count]
         block = Matches(count, singles, lists, EMPTY, EMPTY)
         first, last = self._program.variables[0], self._program.variables[-1]
         return Matches(count, singles, lists, block.first_of(first), block.last_of(last))

@@ -26,6 +26,7 @@ class WorkingSet:
 
     def __init__(self, schema: EventSchema, columns: Sequence[str]) -> None:
         self._schema = schema
+        self.time = schema.time
         self._names = list(columns)
         self._batches: list[pa.RecordBatch] = []
         self._rows: list[Array] = []
@@ -109,11 +110,22 @@ class WorkingSet:
             self._columns[name] = concat(pieces)
         return self._columns[name]
 
-    def gather(self, name: str, rows: Array) -> pa.Array:
-        """A column at the given rows; straight from the input where there is one batch."""
+    def source(self, name: str, rows: Array) -> tuple[pa.Array, Array]:
+        """A column and the rows of it that hold the values at the given rows; the input itself where there is one batch."""
         if len(self._batches) == 1 and name not in self._columns and self._rows[0].size < self._batches[0].num_rows:
-            return take(self._batches[0].column(name), self._rows[0].take(rows))
-        return take(self.column(name), rows)
+            return self._batches[0].column(name), self._rows[0].take(rows)
+        return self.column(name), rows
+
+    def gather(self, name: str, rows: Array) -> pa.Array:
+        """A column at the given rows."""
+        return take(*self.source(name, rows))
+
+    def times(self, ts: Array) -> pa.Array | None:
+        """Times as values of the time column; None if it holds them in another way."""
+        kind, unit = self._batches[0].schema.field(self._schema.time).type, self._schema.time_unit
+        if kind == pa.int64() if unit is None else pa.types.is_timestamp(kind) and kind.unit == unit:
+            return pa.Array.from_buffers(kind, ts.size, [None, pa.py_buffer(ts)])
+        return None
 
     def rank(self) -> Array:
         """The stream order: rows with equal rank are simultaneous. Time itself, unless `order_by` breaks ties."""

@@ -8,7 +8,7 @@ events are (`kleene.runtime`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, DataError, PlanningError, Problem, nearest
@@ -65,6 +65,8 @@ class Query:
     """
 
     logical: LogicalQuery
+    _planned: list[tuple[pa.Schema, Options, Plan]] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The last plan, for events and options of the same kind: small tables that come one after the other need it only once."""
 
     @property
     def name(self) -> str:
@@ -273,7 +275,12 @@ class Query:
         """The plan for events with an Arrow schema."""
         from kleene.plan.optimizer import make_plan
 
-        return make_plan(
+        # What a user may change behind the options' back is not kept.
+        kept = options.params is None and options.plan is None and options.limits is None and options.stats is None
+        for known, given, plan in self._planned:
+            if kept and given == options and known.equals(events):
+                return plan
+        plan = make_plan(
             self._bind(events, options),
             options.plan,
             ties=options.ties,
@@ -281,6 +288,9 @@ class Query:
             limits=options.limits,
             statistics=_known_statistics(options.stats),
         )
+        if kept:
+            self._planned[:] = [(events, options, plan)]
+        return plan
 
     def _bind(self, events: pa.Schema, options: Options) -> BoundQuery:
         """The query bound to events with an Arrow schema."""

@@ -67,7 +67,7 @@ def _sequence_operators(plan: SequencePlan) -> list[Operator]:
     found = [("TF  transformation", _transformation(plan, plan.scan.components))]
     if plan.negation is not None:
         details = _negation(plan, plan.negation, plan.scan.components, plan.scan.partition)
-        found.append((f"NG  negation ({_method(plan.negation)})", details))
+        found.append((f"NG  negation ({NEGATIONS[plan.negation.method]})", details))
     if plan.window is not None:
         time = plan.bound.schema.time
         found.append(("WD  window", [f"last.{time} - first.{time} < {length_text(plan.bound)}"]))
@@ -130,7 +130,7 @@ def _after_matching(plan: NfaPlan | LazyPlan) -> list[Operator]:
         if branch.negation is not None:
             positives = plan.bound.branches[number - 1].positives
             details = _negation(plan, branch.negation, positives, plan.partition)
-            found.append((f"NG  negation ({_method(branch.negation)}){_of_branch(plan, number)}", details))
+            found.append((f"NG  negation ({NEGATIONS[branch.negation.method]}){_of_branch(plan, number)}", details))
     return found
 
 
@@ -162,6 +162,8 @@ def _automaton(plan: NfaPlan, branch: BranchPlan, graph: StateGraph) -> list[str
             lines.append(f"a run that selects an element without {expression_text(condition.expression)} ends")
     if plan.options.algorithm == "merging" and not branch.merges:
         lines.append(f"runs are not merged: {_looks_back(branch.automaton)}")
+    if branch.queued:
+        lines.append("runs that wait for an event all take the next one: they are kept as a queue")
     return lines
 
 
@@ -328,8 +330,11 @@ def _transformation(plan: AnyPlan, positives: Sequence[Event]) -> list[str]:
     return ["one struct per variable: " + ", ".join(names)]
 
 
-def _method(negation: Negation) -> str:
-    return "time-partitioned index" if negation.method == "time_index" else "scan of all negative events"
+NEGATIONS = {
+    "key_index": "index by key",
+    "time_index": "time-partitioned index",
+    "scan": "scan of all negative events",
+}
 
 
 def _negation(plan: AnyPlan, negation: Negation, positives: Sequence[Event], partition: tuple[str, ...]) -> list[str]:

@@ -24,7 +24,9 @@ class Limits:
     matches: int = 1_000_000
     """Matches that one event completes."""
     nodes: int = 50_000_000
-    """Nodes of the match buffer, 28 bytes each, after what has left the window is let go of; beyond it is an error."""
+    """Nodes of the match buffer, 28 bytes each (40 while they are read), after what has left the window is let go of; beyond it
+    is an error.
+    """
     policy: str = "error"
     """At a limit: `error`, which names the query, the partition and the count; `keep_newest`, which lets go of the runs that
     started earliest and reads the matches of the youngest runs first; `sample`, which keeps a random choice of runs and of

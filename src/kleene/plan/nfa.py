@@ -35,6 +35,8 @@ class BranchPlan:
     negation: Negation | None
     merges: bool
     """Whether equivalent runs are merged: not where a condition looks back at the elements of an earlier variable."""
+    queued: bool
+    """Whether runs that wait for a component are all equivalent, so that a queue is all there is to keep of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,9 @@ def plan_nfa(
         conjunct for conjunct in bound.conjuncts if (found := equality_of(conjunct)) is not None and found[0] in partition
     )
     tests = tuple(test.name for test in bound.equivalences if test.value is None and test.name not in partition)
-    branches = tuple(_branch(bound, branch, partition, decided, options) for branch in bound.branches)
+    # What is let go of at a limit, and compressed output, are about single runs.
+    all_alike = output == "verbose" and not tests and (limits or Limits()).policy == "error"
+    branches = tuple(_branch(bound, branch, partition, decided, options, all_alike) for branch in bound.branches)
     transformation = Transformation(tuple((item.alias, item.expression) for item in bound.query.returns))
     total = all_rows or strategy is Strategy.SKIP_TILL_NEXT_MATCH or bound.query.output is Output.NON_OVERLAP
     plan = NfaPlan(
@@ -169,8 +173,14 @@ def _decided_at_once(bound: BoundQuery, name: str) -> bool:
 
 
 def _branch(
-    bound: BoundQuery, branch: Branch, partition: tuple[str, ...], decided: frozenset[Expression], options: NfaOptions
+    bound: BoundQuery,
+    branch: Branch,
+    partition: tuple[str, ...],
+    decided: frozenset[Expression],
+    options: NfaOptions,
+    all_alike: bool,
 ) -> BranchPlan:
+    """`all_alike`: runs are told apart by nothing but conditions."""
     automaton = compile_automaton(bound, branch, decided)
     problems = [
         Problem(
@@ -185,7 +195,16 @@ def _branch(
         raise PlanningError(problems, bound.query.text)
     looks_back = any(set(item.quantified) - {own} or _own(item, own, edge) for own, edge, item in _sites(automaton))
     merges = options.algorithm == "merging" and not looks_back
-    return BranchPlan(automaton, plan_negation(bound, branch, partition), merges)
+    queued = (
+        all_alike
+        and merges
+        and bound.query.strategy is Strategy.SKIP_TILL_NEXT_MATCH
+        and bound.query.output is Output.ALL
+        and len(automaton.components) > 1
+        and not any(component.is_kleene for component in automaton.components)
+        and not automaton.conditions()
+    )
+    return BranchPlan(automaton, plan_negation(bound, branch, partition), merges, queued)
 
 
 def plan_negation(bound: BoundQuery, branch: Branch, partition: tuple[str, ...]) -> Negation | None:
@@ -200,7 +219,7 @@ def plan_negation(bound: BoundQuery, branch: Branch, partition: tuple[str, ...])
         between = [conjunct for conjunct in reading if variables(conjunct) != {own}]
         simple += fixed_values(bound, (item.event,))
         components.append(negative_component(bound, branch, item, simple, between, partition, in_scan=True))
-    return Negation(tuple(components), "time_index", bound.window) if components else None
+    return Negation(tuple(components), "key_index", bound.window) if components else None
 
 
 def _sites(automaton: Automaton) -> list[tuple[str, str, Any]]:

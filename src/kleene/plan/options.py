@@ -32,8 +32,10 @@ class SequenceOptions:
     """Where predicates between events are decided: `construction` (compiled block filters) or `selection`."""
     window_in_scan: bool = True
     window_in_construction: bool = True
-    negation: str = "time_index"
-    """`time_index` (the time-partitioned index of section 3.3) or `scan`."""
+    negation: str = "key_index"
+    """`key_index` (by key, then in stream order; beyond the paper), `time_index` (the time-partitioned index of section 3.3) or
+    `scan`.
+    """
 
 
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -44,14 +46,14 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "predicates": ("construction", "selection"),
     "window_in_scan": (True, False),
     "window_in_construction": (True, False),
-    "negation": ("time_index", "scan"),
+    "negation": ("key_index", "time_index", "scan"),
 }
 
 assert list(CHOICES) == [spec.name for spec in fields(SequenceOptions)]
 
 PRESETS: dict[str, dict[str, Any]] = {
     "optimized": {},
-    "paper": {"partition": "pais"},
+    "paper": {"partition": "pais", "negation": "time_index"},
     "basic": {
         "construction": "runtime_stack",
         "partition": "none",

@@ -37,6 +37,26 @@ def absorb(hashes: Array, values: Array) -> None:
 
 
 @kernel
+def absorb_at(hashes: Array, values: Array, rows: Array) -> None:
+    """The same with a column of integers of any width, of which row n has the value at `rows[n]`."""
+    for row in range(hashes.size):
+        word = np.uint64(np.int64(values[rows[row]]))
+        hashes[row] = _mix(hashes[row] * np.uint64(0x9E3779B97F4A7C15) + word)
+
+
+@kernel
+def list_unknown(places: Array, known: Array, unknown: Array, count: int) -> int:
+    """Appends the places that are not known to the first `count` of `unknown`, and makes them known; returns their number."""
+    for position in range(places.size):
+        place = places[position]
+        if not known[place]:
+            known[place] = True
+            unknown[count] = place
+            count += 1
+    return count
+
+
+@kernel
 def hash_strings(offsets: Array, data: Array, hashes: Array) -> None:
     """One 64-bit word per string: its bytes, eight at a time, and its length."""
     for row in range(hashes.size):

@@ -1,7 +1,8 @@
 """Reading and pruning the shared match buffer (SASE+ sections 5.1 and 5.3); see `kleene.engine.kernels.nfa` for its layout.
 
 A match is a path from its last node to a node without a previous one; at a union both ways are matches. A node whose youngest
-start has left the window has no match any more. Cost of reading: the length of the matches read.
+start has left the window has no match any more. Cost of reading: what a match does not have in common with one read before, and
+copying what it has.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kleene.engine.kernels import kernel
+from kleene.engine.kernels import inlined, kernel
 from kleene.engine.kernels.layout import (
     COMPONENT,
     EVENT,
@@ -26,10 +27,75 @@ from kleene.engine.kernels.layout import (
 
 Array = np.ndarray[Any, Any]
 
-# Entries of `cursor`: where reading goes on.
-ENTRY, DEPTH_OF_STACK, MATCHES, OF_EVENT, AT_EVENT = range(5)
+# Entries of `cursor`: where reading goes on, and the number of the first match that this call reads.
+ENTRY, DEPTH_OF_STACK, MATCHES, OF_EVENT, AT_EVENT, NUMBER = range(6)
+CURSOR_FIELDS = 6
+
+# Rows of `written`: for a node that all matches of a detection have, the number of the first of them (-1: none), how many they
+# are, and how many events of the node's component they have after it.
+FIRST_MATCH, HOW_MANY, AFTER = range(3)
 
 READ, FULL, TOO_LONG, STACK_FULL, MATCH_LIMIT = range(5)
+
+
+def nothing_written(nodes: int) -> Array:
+    """`written` for so many nodes, before anything is read."""
+    written = np.empty((3, nodes), np.int32)
+    written[FIRST_MATCH] = -1
+    return written
+
+
+@inlined
+def _copy(
+    model: int,
+    node: int,
+    match: int,
+    written: Array,
+    nodes: Array,
+    kleene: Array,
+    singles: Array,
+    offsets: Array,
+    elements: Array,
+) -> bool:
+    """Begins a match as another one does, up to a node; without a node, with nothing. False if there is no room."""
+    own = nodes[COMPONENT, node] if node >= 0 else -1
+    for component in range(kleene.size):
+        if not kleene[component]:
+            if component <= own:
+                singles[component, match] = singles[component, model]
+            continue
+        end = offsets[component, match]
+        if component <= own:
+            begin = offsets[component, model]
+            common = offsets[component, model + 1] - begin - (written[AFTER, node] if component == own else 0)
+            if end + common > elements.shape[1]:
+                return False
+            source = elements[component, begin : begin + common]
+            target = elements[component, end : end + common]
+            for position in range(common):
+                target[position] = source[position]
+            end += common
+        offsets[component, match + 1] = end
+    return True
+
+
+@inlined
+def _append(
+    path: Array, depth: int, match: int, nodes: Array, kleene: Array, singles: Array, offsets: Array, elements: Array
+) -> bool:
+    """Adds the events of a path, whose last node comes first. False if there is no room."""
+    for step in range(depth - 1, -1, -1):
+        component = nodes[COMPONENT, path[step]]
+        event = nodes[EVENT, path[step]]
+        if kleene[component]:
+            end = offsets[component, match + 1]
+            if end == elements.shape[1]:
+                return False
+            elements[component, end] = event
+            offsets[component, match + 1] = end + 1
+        else:
+            singles[component, match] = event
+    return True
 
 
 @kernel
@@ -44,7 +110,9 @@ def read_matches(
     limited: bool,
     stack: Array,
     path: Array,
+    written: Array,
     cursor: Array,
+    begun: Array,
     singles: Array,
     offsets: Array,
     elements: Array,
@@ -52,17 +120,27 @@ def read_matches(
     """Writes the matches of the entries of `found`, until all are read or there is no room for the next one.
 
     `singles[c, m]` is the event of a single component, `elements[c, offsets[c, m]:offsets[c, m + 1]]` those of a Kleene
-    component. `stack` holds (node, length of the path above it) of the ways not yet taken; `path` the nodes from the last one
-    on. No more than `most` matches of one event are read: at the limit reading stops, or, with `limited`, goes on with the
-    next event.
+    component, `begun[m]` the first event. `stack` holds (node, length of the path above it) of the ways not yet taken; `path`
+    the nodes from the last one on. A run that goes on for long is detected over and over: `written` says which matches of this
+    call begin with all that is below a node, and the next detection only copies that. No more than `most` matches of one event
+    are read: at the limit reading stops, or, with `limited`, goes on with the next event.
     """
-    components = kleene.size
     entry = cursor[ENTRY]
     top = cursor[DEPTH_OF_STACK]
+    first = cursor[NUMBER]
     matches = 0
     status = READ
+    opened = -1  # the first match of the detection at hand, if this call began it
+    stem = 0  # how many nodes of the path all its matches have; -1 as long as that is not known
     while True:
         if top == 0:
+            if opened >= 0:
+                for step in range(stem):
+                    node = path[step]
+                    alike = step > 0 and nodes[COMPONENT, path[step - 1]] == nodes[COMPONENT, node]
+                    written[AFTER, node] = written[AFTER, path[step - 1]] + 1 if alike else 0
+                    written[FIRST_MATCH, node] = first + opened
+                    written[HOW_MANY, node] = matches - opened
             if entry == count:
                 break
             if found[FOUND_PLACE, entry] != cursor[AT_EVENT]:
@@ -72,9 +150,12 @@ def read_matches(
             stack[1, 0] = 0
             top = 1
             entry += 1
+            opened = matches
+            stem = -1
         now = clock[found[FOUND_PLACE, entry - 1]]
         if limited and cursor[OF_EVENT] >= most:
             top = 0
+            opened = -1
             continue
         # Down the first way of what is on top of the stack.
         node = stack[0, top - 1]
@@ -82,6 +163,7 @@ def read_matches(
         base = top - 1
         taken = node
         above = depth
+        known = -1
         while node >= 0:
             if base + 1 >= stack.shape[1] or depth + 1 >= path.size:
                 status = STACK_FULL
@@ -89,6 +171,8 @@ def read_matches(
             if now - clock[nodes[YOUNGEST, node]] >= window:
                 node = GONE
             elif nodes[OTHER, node] != -1:
+                if stem < 0:
+                    stem = depth
                 # The younger way first.
                 one = nodes[PREVIOUS, node]
                 other = nodes[OTHER, node]
@@ -98,47 +182,53 @@ def read_matches(
                 stack[1, base] = depth
                 base += 1
                 node = one
+            elif stem < 0 and written[FIRST_MATCH, node] >= first and cursor[OF_EVENT] + written[HOW_MANY, node] <= most:
+                known = node
+                break
             else:
                 path[depth] = node
                 depth += 1
                 node = nodes[PREVIOUS, node]
+        if stem < 0:
+            stem = depth
         if status == READ and node == GONE:
             top = base
             continue
-        if status == READ and cursor[OF_EVENT] >= most:
+        if status == READ and known < 0 and cursor[OF_EVENT] >= most:
             status = MATCH_LIMIT
         if status != READ:
+            opened = -1
             stack[0, top - 1] = taken
             stack[1, top - 1] = above
             break
-        fits = matches < singles.shape[1]
-        if fits:
-            for component in range(components):
-                if kleene[component]:
-                    offsets[component, matches + 1] = offsets[component, matches]
-            for step in range(depth - 1, -1, -1):
-                component = nodes[COMPONENT, path[step]]
-                event = nodes[EVENT, path[step]]
-                if kleene[component]:
-                    end = offsets[component, matches + 1]
-                    if end == elements.shape[1]:
-                        fits = False
-                        break
-                    elements[component, end] = event
-                    offsets[component, matches + 1] = end + 1
-                else:
-                    singles[component, matches] = event
+        model = written[FIRST_MATCH, known] - first if known >= 0 else 0
+        models = written[HOW_MANY, known] if known >= 0 else 1
+        before = matches
+        fits = matches + models <= singles.shape[1]
+        for source in range(model, model + models):
+            if known >= 0 and now - clock[begun[source]] >= window:
+                continue
+            fits = (
+                fits
+                and _copy(source, known, matches, written, nodes, kleene, singles, offsets, elements)
+                and _append(path, depth, matches, nodes, kleene, singles, offsets, elements)
+            )
+            if not fits:
+                break
+            begun[matches] = begun[source] if known >= 0 else nodes[EVENT, path[depth - 1]]
+            matches += 1
         if not fits:
+            matches = before
             status = FULL if matches > 0 else TOO_LONG
             stack[0, top - 1] = taken
             stack[1, top - 1] = above
             break
-        matches += 1
-        cursor[OF_EVENT] += 1
+        cursor[OF_EVENT] += matches - before
         top = base
     cursor[ENTRY] = entry
     cursor[DEPTH_OF_STACK] = top
     cursor[MATCHES] = matches
+    cursor[NUMBER] = first + matches
     return status
 
 

@@ -1,7 +1,8 @@
-"""Negation over a time-partitioned index (SASE section 3.3): has a negative event occurred in a match's open interval?
+"""Negation: has a negative event occurred in a match's open interval?
 
-The negative events of a component are cut into time partitions of equal length; within each they are ordered by key, then by
-stream order. A probe visits the partitions that overlap the interval and finds its key in each by binary search.
+The negative events of a component are ordered by key, then by stream order (`probe`); or they are cut into time partitions of
+equal length and ordered so within each (`probe_times`, the time-partitioned index of SASE section 3.3), where a probe visits
+the partitions that overlap the interval and finds its key in each.
 
 An interval's bounds are strict. A bound given by a positive neighbour is in stream order (`rank`), one given by the window in
 time.
@@ -41,10 +42,7 @@ def probe(
     window: int,
     ts: Array,
     rank: Array,
-    origin: int,
-    width: int,
     bounds: Array,
-    keys: Array,
     rows: Array,
     begin: int,
     pairs: bool,
@@ -56,8 +54,63 @@ def probe(
     lists (match, negative row) for predicates to decide.
 
     `first`, `last`, `after` and `before` hold a row per match; `after` and `before` are empty for a negated start and end.
-    Returns the match to go on with (all of them, unless the list of pairs is full) and the number of pairs.
+    The negative rows of key k are `rows[bounds[k] : bounds[k + 1]]`. Returns the match to go on with (all of them, unless the
+    list of pairs is full) and the number of pairs.
     """
+    count = 0
+    for match in range(begin, first.size):
+        lowest = ts[last[match]] - window
+        highest = ts[first[match]] + window
+        after_row = after[match] if after.size else -1
+        before_row = before[match] if before.size else -1
+        key = match_keys[match] if match_keys.size else 0
+        low = bounds[key]
+        end = bounds[key + 1]
+        high = end
+        while low < high:
+            middle = (low + high) // 2
+            if rows[middle] <= after_row if after_row >= 0 else ts[rows[middle]] <= lowest:
+                low = middle + 1
+            else:
+                high = middle
+        while low < end and after_row >= 0 and rank[rows[low]] == rank[after_row]:
+            low += 1  # simultaneous, so not after it
+        started = count
+        while low < end and _inside(rows[low], after_row, before_row, lowest, highest, ts, rank):
+            if not pairs:
+                found[match] = rows[low]
+                break
+            if count == pair_row.size:
+                return match, started
+            pair_match[count] = match
+            pair_row[count] = rows[low]
+            count += 1
+            low += 1
+    return first.size, count
+
+
+@kernel
+def probe_times(
+    first: Array,
+    last: Array,
+    after: Array,
+    before: Array,
+    match_keys: Array,
+    window: int,
+    ts: Array,
+    rank: Array,
+    origin: int,
+    width: int,
+    bounds: Array,
+    keys: Array,
+    rows: Array,
+    begin: int,
+    pairs: bool,
+    found: Array,
+    pair_match: Array,
+    pair_row: Array,
+) -> tuple[int, int]:
+    """The same over partitions of time: the negative rows of each are ordered by key, and by stream order within a key."""
     count = 0
     for match in range(begin, first.size):
         lowest = ts[last[match]] - window
