@@ -28,7 +28,7 @@ from kleene.testing import oracle
 from kleene.testing.random_aggregate import aggregate_example
 from kleene.testing.random_workloads import match_workload
 from kleene.testing.strategies import any_match_example, examples, saseplus_examples
-from support import aggregate_pairs, lazy_pairs, nfa_pairs, sase_pairs, workload_pairs
+from support import aggregate_pairs, lazy_pairs, nfa_pairs, queue_pairs, sase_pairs, workload_pairs
 from support.aggregate_pairs import PLANS
 
 MODULES = [importlib.import_module(f"kleene.engine.kernels.{found.name}") for found in pkgutil.iter_modules(package.__path__)]

@@ -172,10 +172,10 @@ def test_many_types_are_told_apart_one_by_one(parquet: Any, table: pa.Table) -> 
     assert rows_scanned(matches) == len(chosen) * OF_TYPE
 
 
-def test_where_all_rows_count_they_are_read(parquet: Any) -> None:
+def test_where_all_rows_count_they_are_read(parquet: Any, table: pa.Table) -> None:
     query = kleene.query(f"PATTERN SEQ(C a, F b) WHERE partition_contiguity(a, b) {{ [k] }} {RETURNS}")
     matches = query.match(parquet, **ROLES)
-    matches.toArrow()
+    assert same_rows(matches.toArrow(), query.match(table, **ROLES))
     assert rows_scanned(matches) == len(TYPES) * OF_TYPE
     assert columns_scanned(matches) == {"ts", "type", "k"}
 

@@ -255,6 +255,17 @@ def test_only_needed_columns_are_shuffled(parquet: Any) -> None:
         assert f" {name}" not in plan.split("ReadSchema")[0].split("FileScan", 1)[1]
 
 
+def test_types_that_only_keep_events_apart_travel_as_one_number(spark: Any) -> None:
+    types = ["A", "other", "B", "A", "B", "x", "A", None, "B", "other", "A", "y", "B", "A"]
+    table = pa.table({"ts": range(len(types)), "type": types, "k": [1] * len(types)})
+    query = kleene.query("PATTERN SEQ(A a, B b) WHERE partition_contiguity(a, b) { [k] } RETURN a.ts AS first, b.ts AS last")
+    matches = query.match(frame_of(spark, table), time="ts", type="type", bad_rows="drop")
+    assert "type: string" not in physical_plan(matches).split("PythonMapInArrow")[0]
+    found = matches.toArrow()
+    assert sorted(zip(found["first"].to_pylist(), found["last"].to_pylist(), strict=True)) == [(3, 4)]
+    assert in_order(found.to_pylist()) == in_order(query.match(table, time="ts", type="type", bad_rows="drop").to_pylist())
+
+
 def test_a_query_without_a_key_runs_in_one_task(parquet: Any) -> None:
     matches = kleene.query("PATTERN SEQ(A a, B b) WITHIN 3").match(parquet, **ROLES)
     assert "Exchange SinglePartition" in physical_plan(matches) or "RoundRobinPartitioning(1)" in physical_plan(matches)

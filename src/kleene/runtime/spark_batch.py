@@ -25,6 +25,7 @@ from pyspark.sql.functions import monotonically_increasing_id
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
+from kleene.common.columns import free_name
 from kleene.engine.build import build_matcher
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
@@ -169,16 +170,17 @@ def type_codes(plan: Plan, frame: DataFrame) -> tuple[str, ...] | None:
     """The types that travel as numbers, each its place here, or None if they travel as they are.
 
     Text is the most expensive thing to shuffle and to hand to Python. Where the query returns columns of its own, the type is
-    only tested; and without a declared schema no other types can reach the engine.
+    only tested. Without a declared schema no other types reach the engine, or they do not matter, and the last name is for them.
     """
     schema = plan.bound.schema
     if schema.type is None or schema.types is not None or not plan.transformation.columns:
         return None
     read = {node.name for _, item in plan.transformation.columns for node in p.walk(item) if isinstance(node, p.Attribute)}
     key = schema.type in (*read, *plan.keys, *schema.order_by)
-    if key or plan.all_rows or frame.schema[schema.type].dataType != StringType():
+    if key or frame.schema[schema.type].dataType != StringType():
         return None
-    return tuple(sorted({name for event in plan.bound.components for name in event.types}))
+    types = tuple(sorted({name for event in plan.bound.components for name in event.types}))
+    return (*types, free_name("other", types)) if plan.all_rows else types
 
 
 def _with_type_codes(plan: Plan, events: DataFrame, types: tuple[str, ...]) -> DataFrame:
@@ -189,7 +191,8 @@ def _with_type_codes(plan: Plan, events: DataFrame, types: tuple[str, ...]) -> D
     column = events[quoted(name)]
     code: Any = f
     for number, event_type in enumerate(types):
-        code = code.when(column == event_type, f.lit(number))
+        others = plan.all_rows and number == len(types) - 1
+        code = code.when(column.isNotNull() if others else column == event_type, f.lit(number))
     return events.select(*(code.cast("short").alias(name) if item == name else events[quoted(item)] for item in plan.columns))
 
 
