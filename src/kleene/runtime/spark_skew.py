@@ -75,8 +75,8 @@ def _has(keys: Sequence[str], events: DataFrame, values: tuple[Any, ...]) -> Col
 def hot_keys(names: Sequence[str], events: DataFrame) -> list[tuple[Any, ...]]:
     """The values of keys that have more of the first rows than a task should, the largest first."""
     keys = numbered(events.select(*(quoted(name) for name in names)))
-    counted = keys.limit(LOOKED_AT).groupBy(*keys.columns).count()
-    seen = counted.toArrow().sort_by([("count", "descending")]).to_pylist()
-    enough = max(FEWEST_SEEN, HOT * sum(row["count"] for row in seen) / parallelism(events))
-    hot = [tuple(row[name] for name in keys.columns) for row in seen[:MOST_HOT] if row["count"] >= enough]
+    seen = keys.limit(LOOKED_AT).toArrow()  # counted here: it is not worth another stage
+    largest = seen.group_by(keys.columns).aggregate([([], "count_all")]).sort_by([("count_all", "descending")])
+    enough = max(FEWEST_SEEN, HOT * seen.num_rows / parallelism(events))
+    hot = [tuple(row[name] for name in keys.columns) for row in largest[:MOST_HOT].to_pylist() if row["count_all"] >= enough]
     return [values for values in hot if None not in values]
