@@ -40,7 +40,13 @@ def test_common_segments_are_one_cell_wherever_they_are() -> None:
 def test_a_trie_has_common_prefixes_once() -> None:
     trie = build_trie(counted(path(0, 1, 2), path(0, 1, 3), path(0, 1, 2, 4)), 8)
     assert trie is not None
-    assert int(trie.ranges[-1]) == 5  # 0, 01, 012, 013, 0124
+    assert int(trie.forward.ranges[-1]) == 5  # 0, 01, 012, 013, 0124
+
+
+def test_a_trie_has_common_ends_once() -> None:
+    trie = build_trie(counted(path(0, 3, 4), path(1, 3, 4), path(2, 3, 4)), 8)
+    assert trie is not None
+    assert int(trie.forward.ranges[-1]) == 5  # 34, 4 and what begins each
 
 
 def test_negation_makes_segments_differ() -> None:

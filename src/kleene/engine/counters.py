@@ -31,7 +31,7 @@ from kleene.engine.kernels.counter_tables import Asked, Counts, Events, Front, L
 from kleene.engine.kernels.counting import FLOAT_TOTAL
 from kleene.engine.kernels.totals import Span
 from kleene.engine.marked_program import MarkedProgram, build_marked
-from kleene.engine.trie_program import build_trie
+from kleene.engine.trie_program import aligned, build_trie, notes_of
 from kleene.engine.vectorized import widen
 from kleene.engine.working_matcher import BLOCK, RUN_ROWS, State, WorkingMatcher
 from kleene.engine.working_set import WorkingSet
@@ -245,7 +245,7 @@ def _grouped(codes: Array | None, partitions: int, ts: Array, masks: Array) -> G
 
 
 def _trie_cost(trie: trie_counting.Trie, load: Load) -> float:
-    return trie_cost(np.diff(trie.ranges).astype(int).tolist(), (int(trie.width), int(trie.nodes)), load)
+    return trie_cost(np.diff(trie.forward.ranges).astype(int).tolist(), (int(trie.forward.width), int(trie.backward.width)), load)
 
 
 def _power(count: int) -> int:
@@ -464,19 +464,22 @@ class CounterPass:
         return most + 1
 
     def _count_trie(self, window: int, trie: trie_counting.Trie, room: Room) -> None:
-        rows = min(self._longest, self.starts) + 1
         trie_counting.count_trie(
             self._events,
             window,
             self._since,
-            self._program.starts,
             trie,
-            np.empty_like(trie.back),
-            np.empty_like(trie.turned),
-            np.empty(rows * int(trie.nodes), np.int64),
-            np.empty(rows, np.int64),
+            aligned(trie.forward.initial.size),
+            aligned(trie.backward.initial.size),
+            self._notes(trie.backward),
+            self._notes(trie.forward),
             room.asked(),
         )
+
+    def _notes(self, side: trie_counting.Side) -> trie_counting.Notes:
+        """Room for the notes of any partition."""
+        tests = np.repeat(np.arange(side.note_ranges.size - 1), np.diff(side.note_ranges.astype(int)))
+        return notes_of(side, sum(min(self._longest, self._tallies.passing(1 << bit)) for bit in tests.tolist()))
 
     def _count_all(self, room: Room) -> None:
         program, carried = self._program, self._carried or Carried()
