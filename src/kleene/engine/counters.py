@@ -29,6 +29,7 @@ from kleene.engine.grouping import Groups, combined_codes, group_rows, without_n
 from kleene.engine.kernels import counting, marking, prefixes, trie_counting
 from kleene.engine.kernels.counter_tables import Asked, Counts, Events, Front, Leading, Weights
 from kleene.engine.kernels.counting import FLOAT_TOTAL
+from kleene.engine.kernels.rows import tally
 from kleene.engine.kernels.totals import Span
 from kleene.engine.marked_program import MarkedProgram, build_marked
 from kleene.engine.trie_program import aligned, build_trie, notes_of
@@ -227,7 +228,7 @@ class Tallies:
         self._masks = masks
         few = bits <= MOST_TALLIED
         self._values = np.arange(1 << bits) if few else masks
-        self._counts = np.bincount(masks, minlength=1 << bits) if few else np.ones(1, np.int64)
+        self._counts = _tally(masks, bits) if few else np.ones(1, np.int64)
 
     def passing(self, mask: int) -> int:
         """How many pass one of the tests of a mask."""
@@ -235,6 +236,12 @@ class Tallies:
             return 0
         passing = (self._values & mask) != 0
         return int(self._counts[passing].sum()) if self._counts.size > 1 else int(np.count_nonzero(passing))
+
+
+def _tally(masks: Array, bits: int) -> Array:
+    counts = np.zeros((4, 1 << bits), np.int64)
+    tally(masks, counts)
+    return counts[0]
 
 
 def _grouped(codes: Array | None, partitions: int, ts: Array, masks: Array) -> Groups:

@@ -67,10 +67,11 @@ class Scan:
         if bad is not None:
             self._report(batch, rows, bad, before)
             rows, masks = rows[bad == ""], masks[bad == ""]
-        self._by_predicates(batch, rows, masks)
-        kept = masks != 0
-        if not kept.all():
-            rows, masks = rows[kept], masks[kept]
+        if any(self._predicates):
+            self._by_predicates(batch, rows, masks)
+            kept = masks != 0
+            if not kept.all():
+                rows, masks = rows[kept], masks[kept]
         self._metrics.relevant += rows.size
         if self._keep_irrelevant:
             return self._with_irrelevant(batch, rows, masks)
@@ -176,7 +177,7 @@ class Scan:
     def _bad(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> Array | None:
         """The reason why each row is bad ("" for good ones), or None when none is."""
         reasons: list[tuple[Array, str]] = []
-        undeclared = masks == UNDECLARED
+        undeclared = masks == UNDECLARED if rows.size and int(masks.min()) < 0 else np.zeros(1, bool)
         if undeclared.any():
             reasons.append((undeclared, f"type column '{self._bound.schema.type}' is NULL or holds an undeclared type"))
         time = self._bound.schema.time
