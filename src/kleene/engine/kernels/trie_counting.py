@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kleene.engine.kernels import inlined, kernel
+from kleene.engine.kernels import called, inlined, kernel
 from kleene.engine.kernels.counter_tables import Asked, Events
 from kleene.engine.kernels.counting import CAP, LIMIT, lowest_bit, plus, times
 from kleene.engine.kernels.fours import FOUR, add_four, copy_four
@@ -108,7 +108,7 @@ def act(action: Any, side: Side, numbers: Array, notes: Notes, row: Any) -> None
         piece += FOUR
 
 
-@inlined
+@called
 def act_together(first: Any, last: Any, events: Events, side: Side, numbers: Array, notes: Notes, row: Any) -> Any:
     """Does the actions of the simultaneous events [first, last), level by level, then notes those that are to be noted, from a
     row on; returns the next row.
@@ -157,13 +157,44 @@ def refill(numbers: Array, initial: Array) -> None:
         piece += FOUR
 
 
-@inlined
-def turn_over(first: Any, last: Any, limit: Any, events: Events, trie: Trie, turned: Array, front: Notes) -> None:
+@called
+def take_in(
+    place: Any, end: Any, deadline: Any, events: Events, alone: Array, side: Side, numbers: Array, back: Notes
+) -> tuple[Any, Any]:
+    """Takes in the events from a place on, before the time `deadline`, until many of them are noted; returns the place of the
+    next, and how many rows are noted.
+    """
+    ts = events.ts
+    rank = events.rank
+    masks = events.masks
+    row = _0
+    while place < end and ts[place] < deadline and row < MANY:
+        action = only(masks[place], alone)
+        last = place + _1
+        while action != TOGETHER and (last == end or rank[last] != rank[place]):
+            act(action, side, numbers, back, row)
+            back.places[row] = place
+            row += side.actions[action + NOTED]
+            place = last
+            if place == end or ts[place] >= deadline or row >= MANY:
+                return place, row
+            action = only(masks[place], alone)
+            last = place + _1
+        while last < end and rank[last] == rank[place]:
+            last += _1
+        row = act_together(place, last, events, side, numbers, back, row)
+        place = last
+    return place, row
+
+
+@called
+def turn_over(
+    first: Any, last: Any, limit: Any, events: Events, alone: Array, side: Side, turned: Array, front: Notes
+) -> None:
     """Goes backwards over the places [first, last), up to the first start event after the time `limit`, and notes a row of the
     front for each start event, the latest first.
     """
     masks = events.masks
-    side = trie.backward
     while first < last and not (masks[first] & side.noted and events.ts[first] > limit):
         first += _1
     refill(turned, side.initial)
@@ -172,18 +203,22 @@ def turn_over(first: Any, last: Any, limit: Any, events: Events, trie: Trie, tur
     row = _1
     while last > first:
         at = last - _1
-        action = only(masks[at], trie.alone)
-        if action != TOGETHER and (at == first or events.rank[at - _1] != events.rank[at]):
+        action = only(masks[at], alone)
+        while action != TOGETHER and (at == first or events.rank[at - _1] != events.rank[at]):
             act(action, side, turned, front, row)  # the row is overwritten by the next event unless this one is noted
             front.times[row] = events.ts[at]
             in_list = side.actions[action + LIST]
             front.links[row] = front.lasts[in_list]
             front.lasts[in_list] = row
             row += side.actions[action + NOTED]
-        else:
-            while at > first and events.rank[at - _1] == events.rank[at]:
-                at -= _1
-            row = act_together(at, last, events, side, turned, front, row)
+            last = at
+            if at == first:
+                return
+            at -= _1
+            action = only(masks[at], alone)
+        while at > first and events.rank[at - _1] == events.rank[at]:
+            at -= _1
+        row = act_together(at, last, events, side, turned, front, row)
         last = at
 
 
@@ -267,7 +302,6 @@ def count_trie(
 ) -> None:
     """Counts at every query's triggers from the time `since` on."""
     ts = events.ts
-    rank = events.rank
     masks = events.masks
     for partition in range(events.offsets.size - 1):
         first: Any = np.uint64(events.offsets[partition])
@@ -277,26 +311,14 @@ def count_trie(
             place += _1
         limit = since - window
         while place < end:
-            turn_over(first, place, limit, events, trie, turned, front)
+            turn_over(first, place, limit, events, trie.alone, trie.backward, turned, front)
             refill(numbers, trie.forward.initial)
             first = place
             while first < end and not masks[first] & trie.backward.noted:
                 first += _1
             deadline = ts[first] + window if first < end else CAP
             while place < end and ts[place] < deadline:  # until the first start event behind expires: all in front have, too
-                row = _0
-                while place < end and ts[place] < deadline and row < MANY:
-                    action = only(masks[place], trie.alone)
-                    last = place + _1
-                    if action != TOGETHER and (last == end or rank[last] != rank[place]):
-                        act(action, trie.forward, numbers, back, row)
-                        back.places[row] = place
-                        row += trie.forward.actions[action + NOTED]
-                    else:
-                        while last < end and rank[last] == rank[place]:
-                            last += _1
-                        row = act_together(place, last, events, trie.forward, numbers, back, row)
-                    place = last
+                place, row = take_in(place, end, deadline, events, trie.alone, trie.forward, numbers, back)
                 write_counts(row, events, window, trie, front, back, triggers)
             if place < end:
                 limit = ts[place] - window
