@@ -45,6 +45,9 @@ Array = np.ndarray[Any, Any]
 EVER = np.iinfo(np.int64).max
 LONG_AGO = np.iinfo(np.int64).min
 
+DIVIDED_ROWS = 1 << 20
+"""How many events of many partitions are taken in at a time."""
+
 MOST_TALLIED = 16
 """Up to so many tests, all combinations are tallied at once."""
 
@@ -72,6 +75,12 @@ class SharedCounterMatcher(WorkingMatcher):
         """Rows of instants before this one have been written."""
         carries = shared.window is None and not any(plan.compares_texts for plan in shared.plans)
         self._carried = Carried() if carries else None
+
+    def feed(self, batch: pa.RecordBatch) -> Iterator[Any]:
+        """Takes the next events in stream order; those that are divided in pieces that can be put in order in the cache."""
+        rows = DIVIDED_ROWS if self._shared.partition else max(batch.num_rows, 1)
+        for begin in range(0, batch.num_rows, rows):
+            yield from super().feed(batch.slice(begin, rows))
 
     def _run(self, watermark: int | None) -> Iterator[Any]:
         working = self._working
