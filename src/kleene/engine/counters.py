@@ -250,7 +250,7 @@ class Tallies:
 def _tally(masks: Array, bits: int) -> Array:
     counts = np.zeros((4, 1 << bits), np.int64)
     tally(masks, counts)
-    return counts[0]
+    return np.asarray(counts[0])
 
 
 def _grouped(codes: Array | None, partitions: int, ts: Array, masks: Array) -> Groups:
@@ -261,7 +261,9 @@ def _grouped(codes: Array | None, partitions: int, ts: Array, masks: Array) -> G
 
 
 def _trie_cost(trie: trie_counting.Trie, load: Load) -> float:
-    return trie_cost(np.diff(trie.forward.ranges).astype(int).tolist(), (int(trie.forward.width), int(trie.backward.width)), load)
+    return trie_cost(
+        np.diff(trie.forward.ranges).astype(int).tolist(), (int(trie.forward.width), int(trie.backward.width)), load
+    )
 
 
 def _power(count: int) -> int:
@@ -489,6 +491,7 @@ class CounterPass:
             aligned(trie.backward.initial.size),
             self._notes(trie.backward),
             self._notes(trie.forward),
+            np.empty(len(trie.leaves), np.uint64),
             room.asked(),
         )
 

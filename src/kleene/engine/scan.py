@@ -259,8 +259,8 @@ def integer_test(predicate: Expression) -> tuple[Attribute, int, int, int] | Non
 
 def _is_narrow(column: pa.Array) -> bool:
     """Whether a table has a place for every integer that a column may hold, and is no longer than the column."""
-    kind = column.type
-    return bool(pa.types.is_integer(kind) and column.null_count == 0 and kind.bit_width <= 16 and len(column) >= 1 << kind.bit_width)
+    bits = column.type.bit_width if pa.types.is_integer(column.type) and column.null_count == 0 else 64
+    return bits <= 16 and len(column) >= 1 << bits
 
 
 def _is_small(node: Expression) -> bool:

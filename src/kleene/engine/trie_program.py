@@ -40,10 +40,11 @@ def build_trie(wanted: tuple[Wanted, ...], bits: int) -> Trie | None:
     if any(path[-1][1] for path in paths):
         return None
     beginnings, ends = _Nodes(paths), _Nodes([_reversed(path) for path in paths])
-    if len(ends.steps) < len(beginnings.steps) or not _are_columns_enough(wanted, beginnings):
-        trie, build = ends, _of_ends
-    else:
+    simple = all(len(item.paths) == 1 and item.triggers.bit_count() == 1 for item in wanted)
+    if simple and len(beginnings.steps) <= len(ends.steps) and _are_in_one_column(paths, beginnings.leaves):
         trie, build = beginnings, _of_beginnings
+    else:
+        trie, build = ends, _of_ends
     if len(trie.steps) > MOST_NODES:
         return None
     triggers = [bit for bit in range(bits) if any(item.triggers >> bit & 1 for item in wanted)]
@@ -53,6 +54,7 @@ def build_trie(wanted: tuple[Wanted, ...], bits: int) -> Trie | None:
         forward,
         backward,
         _alone(forward, backward, bits),
+        simple,
         np.cumsum([0, *(len(item.paths) for item in wanted)]).astype(np.int64),
         np.array([(lasts[k], lasts[k + 1], *leaf[:3]) for k, leaf in enumerate(leaves)], np.uint64).reshape(-1, LEAF_FIELDS),
         np.array([term for *_, terms in leaves for term in terms], np.uint64).reshape(-1, 2),
@@ -60,8 +62,8 @@ def build_trie(wanted: tuple[Wanted, ...], bits: int) -> Trie | None:
 
 
 def notes_of(side: Side, count: int) -> Notes:
-    """Room for so many notes, the row that ends lists, and the row that comes next."""
-    rows, lists = count + 2, int(side.actions[LIST :: FIELDS].max()) + 1
+    """Room for so many notes, the row that ends lists, and the row that comes next; for a list of each test."""
+    rows, lists = count + 2, max(int(side.actions[LIST::FIELDS].max()), side.ranges.size) + 1
     links, lasts = np.empty(rows, np.uint64), np.zeros(lists, np.uint64)
     return Notes(aligned(rows * int(side.width)), np.empty(rows, np.int64), np.empty(rows, np.uint64), links, lasts)
 
@@ -79,15 +81,10 @@ def _reversed(path: Path) -> Path:
     return tuple((step[0], before) for step, before in zip(path[::-1], [*negatives, ()], strict=True))
 
 
-def _are_columns_enough(wanted: Sequence[Wanted], beginnings: _Nodes) -> bool:
-    """Whether what is asked for at an event is in one column."""
-    leaves = iter(beginnings.leaves)
+def _are_in_one_column(paths: Sequence[Path], leaves: Sequence[int]) -> bool:
+    """Whether what is asked for at an event of a test is the count of one leaf."""
     asked: dict[int, int] = {}
-    for item in wanted:
-        own = [next(leaves) for _ in item.paths]
-        if len(set(own)) > 1 or any(asked.setdefault(path[-1][0], own[0]) != own[0] for path in item.paths):
-            return False
-    return True
+    return all(asked.setdefault(path[-1][0], leaf) == leaf for path, leaf in zip(paths, leaves, strict=True))
 
 
 class _Nodes:

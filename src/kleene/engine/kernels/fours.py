@@ -49,10 +49,8 @@ if COMPILED:
     def _all(number: int) -> Any:
         return ir.Constant(_vector, [number] * 4)
 
-    @intrinsic  # type: ignore[no-redef]
-    def add_four(  # noqa: F811
-        typing: Any, numbers: Any, target: Any, source: Any, masks: Any, at: Any, noted: Any, note: Any  # noqa: ARG001
-    ) -> Any:
+    @intrinsic
+    def add_four(typing: Any, numbers: Any, target: Any, source: Any, masks: Any, at: Any, noted: Any, note: Any) -> Any:  # noqa: ARG001
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             own, other = signature.args[0], signature.args[3]
             address = _places(context, builder, own, given[0], given[1])
@@ -69,8 +67,8 @@ if COMPILED:
 
         return types.void(numbers, target, source, masks, at, noted, note), generate
 
-    @intrinsic  # type: ignore[no-redef]
-    def copy_four(typing: Any, into: Any, target: Any, numbers: Any, source: Any) -> Any:  # noqa: ARG001, F811
+    @intrinsic
+    def copy_four(typing: Any, into: Any, target: Any, numbers: Any, source: Any) -> Any:  # noqa: ARG001
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             read = builder.load(_places(context, builder, signature.args[2], given[2], given[3]), align=8)
             builder.store(read, _places(context, builder, signature.args[0], given[0], given[1]), align=8)

@@ -1,5 +1,5 @@
-"""`counting.count_stacked` for programs that only count, as most do: what patterns have in common, from their beginnings on (the
-PreTree of A-Seq section 4.1) or from their ends on, is a trie, and its counts are added four at a time, without a branch.
+"""`counting.count_stacked` for programs that only count, as most do: what patterns have in common, from their beginnings on
+(the PreTree of A-Seq section 4.1) or from their ends on, is a trie, and its counts are added four at a time, without a branch.
 
 A trie of beginnings has a *column* for each node n, which counts, for each depth i, the segments from depth i to n; and a *row*
 for each depth j, which counts, for every node m below, the segments from depth j to m. As events come, one of node n adds its
@@ -75,6 +75,8 @@ class Trie(NamedTuple):
     backward: Side
     alone: Array
     """By the last bits of what an event passes: where its action begins, where it has one only, or TOGETHER."""
+    simple: bool
+    """Whether every query has one leaf and one test; if not, it is a trie of ends."""
     leaf_ranges: Array
     """The leaves of each query."""
     leaves: Array
@@ -91,12 +93,12 @@ class Notes(NamedTuple):
     links: Array
     """The row before in the same list."""
     lasts: Array
-    """The last row of each list; of those that are not to be noted, too."""
+    """The last row of each list; of what is not to be noted, too."""
 
 
 @inlined
 def act(action: Any, side: Side, numbers: Array, notes: Notes, row: Any) -> None:
-    """Does the action that begins at a place of the table; the numbers that it leaves are written to a row of the notes, too."""
+    """Does the action that begins at a place of the table; what it leaves is written to a row of the notes, too."""
     target = side.actions[action + TARGET]
     source = side.actions[action + SOURCE]
     at = side.actions[action + MASKS]
@@ -188,9 +190,7 @@ def take_in(
 
 
 @called
-def turn_over(
-    first: Any, last: Any, limit: Any, events: Events, alone: Array, side: Side, turned: Array, front: Notes
-) -> None:
+def turn_over(first: Any, last: Any, limit: Any, events: Events, alone: Array, side: Side, turned: Array, front: Notes) -> None:
     """Goes backwards over the places [first, last), up to the first start event after the time `limit`, and notes a row of the
     front for each start event, the latest first.
     """
@@ -223,16 +223,19 @@ def turn_over(
 
 
 @inlined
-def count_of(leaf: Any, trie: Trie, limit: Any, front: Notes, back: Array, behind: Any) -> Any:
-    """How many matches of a leaf's pattern there are that begin after the time `limit`; the numbers of the back begin at
-    `behind`. Lets go of what has expired in front.
+def living(row: Any, limit: Any, front: Notes) -> Any:
+    """The first row of a list, from a row on, whose event is after the time `limit`."""
+    while row != _0 and front.times[row] <= limit:
+        row = front.links[row]
+    return row
+
+
+@inlined
+def count_of(leaf: Any, trie: Trie, oldest: Any, front: Notes, back: Array, behind: Any) -> Any:
+    """How many matches of a leaf's pattern there are: `oldest` is the row of the oldest start event in front, and the numbers
+    of the back begin at `behind`.
     """
     leaves = trie.leaves
-    in_list = leaves[leaf, FRONT]
-    oldest = front.lasts[in_list]
-    while oldest != _0 and front.times[oldest] <= limit:
-        oldest = front.links[oldest]
-    front.lasts[in_list] = oldest
     total = back[behind + leaves[leaf, BEHIND]]
     if oldest == _0:
         return total
@@ -254,38 +257,90 @@ def count_of(leaf: Any, trie: Trie, limit: Any, front: Notes, back: Array, behin
 
 
 @inlined
-def write_counts(rows: Any, events: Events, window: int, trie: Trie, front: Notes, back: Notes, triggers: Asked) -> None:
-    """Writes the values that were asked for at the events of the first rows noted behind."""
-    if trie.leaves.shape[0] == 1:
-        position = triggers.positions[0]
+def sort_by_test(rows: Any, masks: Array, noted: Any, back: Notes) -> None:
+    """Puts the first rows in the order of their tests, as `links`; `lasts` tells where those of each test end."""
+    for test in range(back.lasts.size):
+        back.lasts[test] = 0
+    for counting in range(2):
+        earlier = np.uint64(masks.size)
+        rest: Any = np.int64(0)
         for row in range(rows):
             place = back.places[row]
-            limit = events.ts[place] - window
-            triggers.places[position] = place
-            triggers.values[position] = count_of(_0, trie, limit, front, back.numbers, np.uint64(row) * trie.forward.width)
-            position += 1
-        triggers.positions[0] = position
-        return
-    earlier = np.uint64(events.ts.size)
-    rest: Any = np.int64(0)
-    for row in range(rows):
-        place = back.places[row]
-        rest = rest & (rest - 1) if place == earlier else events.masks[place] & trie.forward.noted
-        earlier = place
+            rest = rest & (rest - 1) if place == earlier else masks[place] & noted  # one row for each test of an event
+            earlier = place
+            test = lowest_bit(rest) + _1
+            if counting == 0:
+                back.lasts[test] += _1
+            else:
+                back.links[back.lasts[test - _1]] = row
+                back.lasts[test - _1] += _1
+        if counting == 0:
+            for test in range(1, back.lasts.size):
+                back.lasts[test] += back.lasts[test - 1]
+
+
+@inlined
+def write_simple(
+    rows: Any, events: Events, window: int, trie: Trie, oldest: Array, front: Notes, back: Notes, triggers: Asked
+) -> None:
+    """`write_counts` where every query has one leaf and one test: query by query."""
+    noted = trie.forward.noted
+    only_one = noted & (noted - 1) == 0
+    if not only_one:
+        sort_by_test(rows, events.masks, noted, back)
+    rest = noted
+    begin = _0
+    while rest:
         test = lowest_bit(rest)
+        rest &= rest - 1
+        end = np.uint64(rows) if only_one else back.lasts[test]
         for k in range(triggers.ranges[test], triggers.ranges[test + _1]):
             query = triggers.queries[k]
-            if triggers.seen[query] == np.int64(place):
-                continue
-            triggers.seen[query] = np.int64(place)
-            total: Any = np.int64(0)
-            for leaf in range(trie.leaf_ranges[query], trie.leaf_ranges[query + 1]):
-                behind = np.uint64(row) * trie.forward.width
-                total = plus(total, count_of(leaf, trie, events.ts[place] - window, front, back.numbers, behind))
+            leaf = trie.leaf_ranges[query]
             position = triggers.positions[query]
-            triggers.places[triggers.place_bases[query] + position] = np.int64(place)
-            triggers.values[triggers.bases[query] + position] = total
-            triggers.positions[query] = position + 1
+            place_base = triggers.place_bases[query]
+            base = triggers.bases[query]
+            live = oldest[leaf]
+            for index in range(begin, end):
+                row = np.uint64(index) if only_one else back.links[index]
+                place = back.places[row]
+                live = living(live, events.ts[place] - window, front)
+                triggers.places[place_base + position] = place
+                triggers.values[base + position] = count_of(leaf, trie, live, front, back.numbers, row * trie.forward.width)
+                position += 1
+            triggers.positions[query] = position
+            oldest[leaf] = live
+        begin = end
+
+
+@inlined
+def write_counts(
+    rows: Any, events: Events, window: int, trie: Trie, oldest: Array, front: Notes, back: Notes, triggers: Asked
+) -> None:
+    """Writes the values that were asked for at the events of the first rows noted behind."""
+    if trie.simple:
+        write_simple(rows, events, window, trie, oldest, front, back, triggers)
+        return
+    for row in range(rows):
+        place = back.places[row]
+        rest = events.masks[place] & trie.forward.noted  # a row serves all tests of its event, as this is a trie of ends
+        while rest:
+            test = lowest_bit(rest)
+            rest &= rest - 1
+            for k in range(triggers.ranges[test], triggers.ranges[test + _1]):
+                query = triggers.queries[k]
+                if triggers.seen[query] == np.int64(place):
+                    continue
+                triggers.seen[query] = np.int64(place)
+                total: Any = np.int64(0)
+                for leaf in range(trie.leaf_ranges[query], trie.leaf_ranges[query + 1]):
+                    oldest[leaf] = living(oldest[leaf], events.ts[place] - window, front)
+                    behind = np.uint64(row) * trie.forward.width
+                    total = plus(total, count_of(leaf, trie, oldest[leaf], front, back.numbers, behind))
+                position = triggers.positions[query]
+                triggers.places[triggers.place_bases[query] + position] = np.int64(place)
+                triggers.values[triggers.bases[query] + position] = total
+                triggers.positions[query] = position + 1
 
 
 @kernel
@@ -298,6 +353,7 @@ def count_trie(
     turned: Array,
     front: Notes,
     back: Notes,
+    oldest: Array,
     triggers: Asked,
 ) -> None:
     """Counts at every query's triggers from the time `since` on."""
@@ -312,6 +368,8 @@ def count_trie(
         limit = since - window
         while place < end:
             turn_over(first, place, limit, events, trie.alone, trie.backward, turned, front)
+            for leaf in range(oldest.size):
+                oldest[leaf] = front.lasts[trie.leaves[leaf, FRONT]]
             refill(numbers, trie.forward.initial)
             first = place
             while first < end and not masks[first] & trie.backward.noted:
@@ -319,6 +377,6 @@ def count_trie(
             deadline = ts[first] + window if first < end else CAP
             while place < end and ts[place] < deadline:  # until the first start event behind expires: all in front have, too
                 place, row = take_in(place, end, deadline, events, trie.alone, trie.forward, numbers, back)
-                write_counts(row, events, window, trie, front, back, triggers)
+                write_counts(row, events, window, trie, oldest, front, back, triggers)
             if place < end:
                 limit = ts[place] - window
