@@ -110,13 +110,30 @@ def act(action: Any, side: Side, numbers: Array, notes: Notes, row: Any) -> None
         piece += FOUR
 
 
-@called
+@inlined
+def note_test(bit: Any, place: Any, events: Events, side: Side, numbers: Array, notes: Notes, row: Any) -> Any:
+    """Notes what is to be noted at the event at a place for one of its tests, from a row on; returns the next row."""
+    for k in range(side.note_ranges[bit], side.note_ranges[bit + _1]):
+        piece = _0
+        while piece < side.width:
+            copy_four(notes.numbers, row * side.width + piece, numbers, side.notes[k, _0] + piece)
+            piece += FOUR
+        notes.times[row] = events.ts[place]
+        notes.places[row] = place
+        notes.links[row] = notes.lasts[side.notes[k, _1]]
+        notes.lasts[side.notes[k, _1]] = row
+        row += _1
+    return row
+
+
+@inlined
 def act_together(first: Any, last: Any, events: Events, side: Side, numbers: Array, notes: Notes, row: Any) -> Any:
-    """Does the actions of the simultaneous events [first, last), level by level, then notes those that are to be noted, from a
-    row on; returns the next row.
+    """Does the actions of the simultaneous events [first, last), level by level (those of an only test as they come), and notes
+    those that are to be noted, from a row on; returns the next row.
     """
     masks = events.masks
-    for level in range(side.levels):
+    alone = last - first == _1 and masks[first] & (masks[first] - 1) == 0
+    for level in range(1 if alone else side.levels):
         for place in range(first, last):
             rest = masks[place]
             while rest:
@@ -124,23 +141,13 @@ def act_together(first: Any, last: Any, events: Events, side: Side, numbers: Arr
                 rest &= rest - 1
                 for k in range(side.ranges[bit], side.ranges[bit + _1]):
                     action = np.uint64(k * FIELDS)
-                    if side.actions[action + LEVEL] == np.uint64(level):
+                    if alone or side.actions[action + LEVEL] == np.uint64(level):
                         act(action, side, numbers, notes, row)
     for place in range(first, last):
         rest = masks[place] & side.noted
         while rest:
-            bit = lowest_bit(rest)
+            row = note_test(lowest_bit(rest), np.uint64(place), events, side, numbers, notes, row)
             rest &= rest - 1
-            for k in range(side.note_ranges[bit], side.note_ranges[bit + _1]):
-                piece = _0
-                while piece < side.width:
-                    copy_four(notes.numbers, row * side.width + piece, numbers, side.notes[k, _0] + piece)
-                    piece += FOUR
-                notes.times[row] = events.ts[place]
-                notes.places[row] = place
-                notes.links[row] = notes.lasts[side.notes[k, _1]]
-                notes.lasts[side.notes[k, _1]] = row
-                row += _1
     return row
 
 
