@@ -37,7 +37,7 @@ KERNELS = {
     for module in MODULES
     for name, item in vars(module).items()
     if hasattr(item, "py_func") and item.py_func.__module__ == module.__name__ and not name.startswith("_")
-    if not item.targetoptions.get("forceinline")  # a part of kernels, never called by itself
+    if item.targetoptions.get("nogil")  # others are parts of kernels, never called by themselves
 }
 
 

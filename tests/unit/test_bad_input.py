@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -397,6 +398,19 @@ def test_dates(plan: Any) -> None:
             f"{PAIR} WHERE b.ts - a.ts = 1 day WITHIN 3 days", pa.table({"ts": days, "type": ["A", "B", "B"]}), plan=plan
         )
         assert found.column("match_end").to_pylist() == [dt.date(2024, 1, 2)]
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int16(), pa.uint16()])
+def test_types_that_are_narrow_integers_are_their_texts_in_long_columns_too(kind: pa.DataType) -> None:
+    """From a length on they are looked up by value; names that only look like one of them are other types."""
+    narrow = np.random.default_rng(1).integers(0, 256, 1 << 16).astype(np.uint8)
+    numbers = narrow.view(np.int8) if kind == pa.int8() else narrow
+    column = pa.array(numbers).cast(kind)
+    events = pa.table({"ts": np.arange(len(column)), "type": column})
+    texts = events.set_column(1, "type", column.cast(pa.string()))
+    for first in ("7", "-1", "0", "-0", "07", "65543", "255"):
+        query = kleene.query(f'PATTERN SEQ("{first}" a, "9" b) AGG COUNT WITHIN 1000')
+        assert query.match(events, **ROLES).equals(query.match(texts, **ROLES))
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int32(), pa.uint64(), pa.int64()])

@@ -11,6 +11,7 @@ from kleene.common.errors import DataError
 from kleene.engine import counters
 from kleene.engine.count_program import Slot, Wanted, build_program
 from kleene.engine.kernels.counting import TOTAL
+from kleene.engine.kernels.trie_counting import MANY
 from kleene.engine.trie_program import build_trie
 from kleene.plan.chopping import Load, best_cuts, common_parts, marking_cost, pieces_of
 
@@ -40,7 +41,13 @@ def test_common_segments_are_one_cell_wherever_they_are() -> None:
 def test_a_trie_has_common_prefixes_once() -> None:
     trie = build_trie(counted(path(0, 1, 2), path(0, 1, 3), path(0, 1, 2, 4)), 8)
     assert trie is not None
-    assert int(trie.ranges[-1]) == 5  # 0, 01, 012, 013, 0124
+    assert int(trie.forward.ranges[-1]) == 5  # 0, 01, 012, 013, 0124
+
+
+def test_a_trie_has_common_ends_once() -> None:
+    trie = build_trie(counted(path(0, 3, 4), path(1, 3, 4), path(2, 3, 4)), 8)
+    assert trie is not None
+    assert int(trie.forward.ranges[-1]) == 5  # 34, 4 and what begins each
 
 
 def test_negation_makes_segments_differ() -> None:
@@ -136,6 +143,42 @@ def test_windows_and_batches_do_not_change_the_answer(text: str) -> None:
         pieces += matcher.finish()
         assert len(pieces) > 5
         assert pa.Table.from_batches(pieces, matcher.output_schema).equals(wanted)
+
+
+TOGETHER = {
+    "one beginning, an end each": ["SEQ(A a, B b, C c)", "SEQ(A a, B b, D d)", "SEQ(A a, B b, E e, A f)"],
+    "a beginning each, one end": ["SEQ(A a, D d, E e)", "SEQ(B a, D d, E e)", "SEQ(C a, D d, E e)"],
+    "nothing but the first and the last": ["SEQ(A a, B b, C c)", "SEQ(A a, D d, C c)"],
+    "one inside the other": ["SEQ(A a, B b, C c, D d, E e)", "SEQ(C c, D d, E e)", "SEQ(D d, E e)"],
+    "one type again and again": ["SEQ(A a, A b, A c)", "SEQ(B a, A b, A c)"],
+    "negation, inside and before an end": [
+        "SEQ(A a, !(E n), B b, C c)",
+        "SEQ(D a, !(E n), B b, C c)",
+        "SEQ(D a, B b, !(A n), C c)",
+    ],
+    "tests that one event passes": [
+        "SEQ(A a, B b, C c)",
+        "SEQ(A a, B b, C c) WHERE c.x > 0",
+        "SEQ(A a, B b, C c) WHERE a.x > 0",
+    ],
+    "paths of one query": ["OR(SEQ(A a, B b, C c), SEQ(D d, C e))", "SEQ(D d, B b, C c)", "SEQ(A a, B b, D c)"],
+    "more than four positions": ["SEQ(A a, B b, C c, D d, E e, A f)", "SEQ(B b, C c, D d, E e, A f)"],
+}
+
+
+@pytest.mark.parametrize("patterns", TOGETHER.values(), ids=TOGETHER)
+def test_tries_count_what_segments_do(patterns: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On streams with and without simultaneous events, and with more triggers than values are written at a time."""
+    work = kleene.workload({f"q{number}": f"PATTERN {text} AGG COUNT WITHIN 300" for number, text in enumerate(patterns)})
+    plan = {"mechanism": "counters", "window": "stacks"}
+    events = trades(4_000, 1)
+    for stream in (events, events.set_column(0, "ts", pa.array(np.arange(len(events))))):
+        found = work.match(stream, plan=plan, **ROLES)
+        with monkeypatch.context() as patched:
+            patched.setattr(counters, "build_trie", lambda *_: None)
+            wanted = work.match(stream, plan=plan, **ROLES)
+        assert all(found[name].equals(wanted[name]) for name in wanted)
+        assert found["q0"].num_rows > 2 * int(MANY)
 
 
 def test_what_is_kept_between_batches_is_a_window() -> None:

@@ -19,14 +19,24 @@ TIME_LIMIT = (1 << 62) - 1
 
 def time_values(column: pa.Array, unit: str | None) -> Array:
     """A time column without NULLs as int64 in the unit of the engine ("us", "ns", or None for plain integers)."""
+    values = unchecked_times(column, unit)
+    require_safe_times(values, unit)
+    return values
+
+
+def unchecked_times(column: pa.Array, unit: str | None) -> Array:
+    """`time_values`, of which some may be too large to be added up."""
     wanted = pa.int64() if unit is None else pa.timestamp(unit, getattr(column.type, "tz", None))
     try:
-        values = view((column if column.type == wanted else pc.cast(column, wanted)).cast(pa.int64()))
+        return view((column if column.type == wanted else pc.cast(column, wanted)).cast(pa.int64()))
     except pa.ArrowInvalid as error:
         raise _unsafe_times(str(error)) from error
+
+
+def require_safe_times(values: Array, unit: str | None) -> None:
+    """That times are within what can be added up: all of them, or the first and the last of those in order."""
     if values.size and (int(values.max()) > TIME_LIMIT or int(values.min()) < -TIME_LIMIT):
         raise _unsafe_times(f"{int(values.min())} .. {int(values.max())}{'' if unit is None else ' ' + unit + ' since 1970'}")
-    return values
 
 
 def _unsafe_times(found: str) -> DataError:

@@ -29,9 +29,10 @@ from kleene.engine.grouping import Groups, combined_codes, group_rows, without_n
 from kleene.engine.kernels import counting, marking, prefixes, trie_counting
 from kleene.engine.kernels.counter_tables import Asked, Counts, Events, Front, Leading, Weights
 from kleene.engine.kernels.counting import FLOAT_TOTAL
+from kleene.engine.kernels.rows import tally
 from kleene.engine.kernels.totals import Span
 from kleene.engine.marked_program import MarkedProgram, build_marked
-from kleene.engine.trie_program import build_trie
+from kleene.engine.trie_program import aligned, build_trie, notes_of
 from kleene.engine.vectorized import widen
 from kleene.engine.working_matcher import BLOCK, RUN_ROWS, State, WorkingMatcher
 from kleene.engine.working_set import WorkingSet
@@ -43,6 +44,9 @@ Array = np.ndarray[Any, Any]
 
 EVER = np.iinfo(np.int64).max
 LONG_AGO = np.iinfo(np.int64).min
+
+DIVIDED_ROWS = 1 << 20
+"""How many events of many partitions are taken in at a time."""
 
 MOST_TALLIED = 16
 """Up to so many tests, all combinations are tallied at once."""
@@ -71,6 +75,12 @@ class SharedCounterMatcher(WorkingMatcher):
         """Rows of instants before this one have been written."""
         carries = shared.window is None and not any(plan.compares_texts for plan in shared.plans)
         self._carried = Carried() if carries else None
+
+    def feed(self, batch: pa.RecordBatch) -> Iterator[Any]:
+        """Takes the next events in stream order; those that are divided in pieces that can be put in order in the cache."""
+        rows = DIVIDED_ROWS if self._shared.partition else max(batch.num_rows, 1)
+        for begin in range(0, batch.num_rows, rows):
+            yield from super().feed(batch.slice(begin, rows))
 
     def _run(self, watermark: int | None) -> Iterator[Any]:
         working = self._working
@@ -227,7 +237,7 @@ class Tallies:
         self._masks = masks
         few = bits <= MOST_TALLIED
         self._values = np.arange(1 << bits) if few else masks
-        self._counts = np.bincount(masks, minlength=1 << bits) if few else np.ones(1, np.int64)
+        self._counts = _tally(masks, bits) if few else np.ones(1, np.int64)
 
     def passing(self, mask: int) -> int:
         """How many pass one of the tests of a mask."""
@@ -235,6 +245,12 @@ class Tallies:
             return 0
         passing = (self._values & mask) != 0
         return int(self._counts[passing].sum()) if self._counts.size > 1 else int(np.count_nonzero(passing))
+
+
+def _tally(masks: Array, bits: int) -> Array:
+    counts = np.zeros((4, 1 << bits), np.int64)
+    tally(masks, counts)
+    return np.asarray(counts[0])
 
 
 def _grouped(codes: Array | None, partitions: int, ts: Array, masks: Array) -> Groups:
@@ -245,7 +261,9 @@ def _grouped(codes: Array | None, partitions: int, ts: Array, masks: Array) -> G
 
 
 def _trie_cost(trie: trie_counting.Trie, load: Load) -> float:
-    return trie_cost(np.diff(trie.ranges).astype(int).tolist(), (int(trie.width), int(trie.nodes)), load)
+    return trie_cost(
+        np.diff(trie.forward.ranges).astype(int).tolist(), (int(trie.forward.width), int(trie.backward.width)), load
+    )
 
 
 def _power(count: int) -> int:
@@ -464,19 +482,23 @@ class CounterPass:
         return most + 1
 
     def _count_trie(self, window: int, trie: trie_counting.Trie, room: Room) -> None:
-        rows = min(self._longest, self.starts) + 1
         trie_counting.count_trie(
             self._events,
             window,
             self._since,
-            self._program.starts,
             trie,
-            np.empty_like(trie.back),
-            np.empty_like(trie.turned),
-            np.empty(rows * int(trie.nodes), np.int64),
-            np.empty(rows, np.int64),
+            aligned(trie.forward.initial.size),
+            aligned(trie.backward.initial.size),
+            self._notes(trie.backward),
+            self._notes(trie.forward),
+            np.empty(len(trie.leaves), np.uint64),
             room.asked(),
         )
+
+    def _notes(self, side: trie_counting.Side) -> trie_counting.Notes:
+        """Room for the notes of any partition."""
+        tests = np.repeat(np.arange(side.note_ranges.size - 1), np.diff(side.note_ranges.astype(int)))
+        return notes_of(side, sum(min(self._longest, self._tallies.passing(1 << bit)) for bit in tests.tolist()))
 
     def _count_all(self, room: Room) -> None:
         program, carried = self._program, self._carried or Carried()

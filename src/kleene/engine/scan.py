@@ -6,6 +6,7 @@ predicates on single events are evaluated only on rows of their component's type
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,10 +68,11 @@ class Scan:
         if bad is not None:
             self._report(batch, rows, bad, before)
             rows, masks = rows[bad == ""], masks[bad == ""]
-        self._by_predicates(batch, rows, masks)
-        kept = masks != 0
-        if not kept.all():
-            rows, masks = rows[kept], masks[kept]
+        if any(self._predicates):
+            self._by_predicates(batch, rows, masks)
+            kept = masks != 0
+            if not kept.all():
+                rows, masks = rows[kept], masks[kept]
         self._metrics.relevant += rows.size
         if self._keep_irrelevant:
             return self._with_irrelevant(batch, rows, masks)
@@ -93,15 +95,27 @@ class Scan:
         column = batch.column(name)
         if pa.types.is_string(column.type) and column.null_count == 0:
             return self._by_text(column)
-        if not pa.types.is_dictionary(column.type):
-            column = pc.dictionary_encode(column)
-        component_masks = self._dictionary_masks(column.dictionary)
-        indices = column.indices
-        if indices.null_count:
-            indices = pc.fill_null(pc.cast(indices, pa.int64()), component_masks.size - 1)
+        if _is_narrow(column):
+            numbers = view(column)
+            codes, component_masks = numbers.view(f"u{numbers.itemsize}"), self._number_masks(np.iinfo(numbers.dtype))
+        else:
+            column = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+            component_masks = self._dictionary_masks(column.dictionary)
+            indices = column.indices
+            if indices.null_count:
+                indices = pc.fill_null(pc.cast(indices, pa.int64()), component_masks.size - 1)
+            codes = view(indices)
         rows, masks = np.empty(batch.num_rows, np.int64), np.empty(batch.num_rows, np.int64)
-        count = select_by_type(view(indices), component_masks, rows, masks)
+        count = select_by_type(codes, component_masks, rows, masks)
         return rows[:count], masks[:count]
+
+    def _number_masks(self, kind: Any) -> Array:
+        """The mask of each type that is an integer of some kind, by its bits."""
+        masks = np.full(1 << kind.bits, self._other, np.int64)
+        for name, mask in zip(self._names, self._masks.tolist(), strict=True):
+            if re.fullmatch("0|-?[1-9][0-9]{0,4}", name) and kind.min <= int(name) <= kind.max:
+                masks[int(name) % masks.size] = mask
+        return masks
 
     def _dictionary_masks(self, dictionary: pa.Array) -> Array:
         """The mask of each distinct type; one entry more for NULL."""
@@ -176,7 +190,7 @@ class Scan:
     def _bad(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> Array | None:
         """The reason why each row is bad ("" for good ones), or None when none is."""
         reasons: list[tuple[Array, str]] = []
-        undeclared = masks == UNDECLARED
+        undeclared = masks == UNDECLARED if rows.size and int(masks.min()) < 0 else np.zeros(1, bool)
         if undeclared.any():
             reasons.append((undeclared, f"type column '{self._bound.schema.type}' is NULL or holds an undeclared type"))
         time = self._bound.schema.time
@@ -241,6 +255,12 @@ def integer_test(predicate: Expression) -> tuple[Attribute, int, int, int] | Non
     if not isinstance(tested, Attribute):
         return None
     return tested, ACCEPTED[predicate.operator], predicate.right.value, modulus  # type: ignore[attr-defined]
+
+
+def _is_narrow(column: pa.Array) -> bool:
+    """Whether a table has a place for every integer that a column may hold, and is no longer than the column."""
+    bits = column.type.bit_width if pa.types.is_integer(column.type) and column.null_count == 0 else 64
+    return bits <= 16 and len(column) >= 1 << bits
 
 
 def _is_small(node: Expression) -> bool:

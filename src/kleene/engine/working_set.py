@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import concat, select, take, time_values
+from kleene.common.columns import concat, require_safe_times, select, take, unchecked_times
 from kleene.common.errors import DataError
 from kleene.common.schema import EventSchema
 from kleene.engine.kernels.rows import first_descent
@@ -44,7 +44,7 @@ class WorkingSet:
         """Appends the relevant rows of a batch."""
         if rows.size == 0:
             return
-        ts = time_values(select(batch.column(self._schema.time), rows), self._schema.time_unit)
+        ts = unchecked_times(select(batch.column(self._schema.time), rows), self._schema.time_unit)
         self._require_order(ts)
         self.latest = int(ts[-1])
         self._batches.append(batch)
@@ -56,6 +56,7 @@ class WorkingSet:
 
     def _require_order(self, ts: Array) -> None:
         descent = first_descent(ts)
+        require_safe_times(ts if descent >= 0 else ts[[0, -1]], self._schema.time_unit)
         previous = int(ts[0]) if self.latest is None else self.latest
         if descent < 0 and ts[0] >= previous:
             return
@@ -162,19 +163,25 @@ class WorkingSet:
         """Ends a run: rows at or before the horizon will never matter again; without one everything is kept."""
         if horizon is not None and (self.horizon is None or horizon > self.horizon):
             self.horizon = horizon
-        total = len(self)
         first = 0 if horizon is None else int(np.searchsorted(self.ts, horizon, side="right"))
         ts, masks = self.ts[first:].copy(), self.masks[first:].copy()
-        keep = np.arange(first, total, dtype=np.int64)
-        if keep.size:
-            arrays = [self.gather(name, keep) for name in self._names]
-            self._batches = [pa.RecordBatch.from_arrays(arrays, self._names)]
-            self._rows = [np.arange(keep.size, dtype=np.int64)]
+        if ts.size:
+            self._batches = [pa.RecordBatch.from_arrays([self._last(name, ts.size) for name in self._names], self._names)]
+            self._rows = [np.arange(ts.size, dtype=np.int64)]
             self._ts, self._masks = [ts], [masks]
         else:
             self._batches, self._rows, self._ts, self._masks = [], [], [], []
         self._columns.clear()
-        self.kept, self.pending = int(keep.size), 0
+        self.kept, self.pending = int(ts.size), 0
+
+    def _last(self, name: str, count: int) -> pa.Array:
+        """A column of the last rows, without those before, whose memory is let go of."""
+        pieces: list[pa.Array] = []
+        for batch, rows in zip(reversed(self._batches), reversed(self._rows), strict=True):
+            if count > 0:
+                pieces.insert(0, take(batch.column(name), rows[-count:]))
+                count -= rows.size
+        return concat(pieces)
 
 
 def _order_values(column: pa.Array) -> Array:

@@ -27,8 +27,8 @@ SNAPSHOT = 1.5
 """A start event of the first piece in a snapshot; after a connection, for each start event of the piece before."""
 OPERATION, TERM, EVENT = 2.5, 2.5, 14.0
 """An operation on a segment, a term of a value, and what every event costs, with two stacks of segments."""
-COLUMN, ROW, VISIT = 2.5, 4.0, 6.0
-"""Four numbers of a column, four of a row, and what every event costs, with two stacks of a trie."""
+FOUR, VISIT = 1.5, 5.0
+"""Four numbers that an action changes, in either direction, and what every event costs, with two stacks of a trie."""
 
 
 MOST_PARTS = 32
@@ -77,8 +77,8 @@ def stacks_cost(operations: Sequence[int], terms: Sequence[tuple[int, int]], loa
 
 
 def trie_cost(actions: Sequence[int], size: tuple[int, int], load: Load) -> float:
-    """The cost of two stacks of a trie: by how many actions a test has, and the lengths of a column and a row."""
-    action = COLUMN * size[0] / 4 + ROW * size[1] / 4
+    """The cost of two stacks of a trie: by how many actions a test has, and how many numbers one changes in each direction."""
+    action = FOUR * sum(size) / 4
     return sum(events * (VISIT + action * count) for events, count in zip(load.events, actions, strict=True))
 
 

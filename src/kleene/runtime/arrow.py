@@ -15,9 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.columns import view
 from kleene.common.errors import DataError, Problem
 from kleene.common.schema import EventSchema
 from kleene.engine.counters import SharedCounterMatcher
+from kleene.engine.kernels.rows import first_descent
 from kleene.engine.matcher import BadRows, Matcher, Metrics
 from kleene.plan.shared_counters import SharedCounters, alone
 
@@ -113,7 +115,10 @@ def _ascends(column: pa.ChunkedArray) -> bool:
             continue
         if latest is not None and pc.less(values[0], latest).as_py():
             return False
-        if len(values) > 1 and not pc.all(pc.less_equal(values[:-1], values[1:])).as_py():
+        if pa.types.is_int64(values.type) or pa.types.is_timestamp(values.type):
+            if first_descent(view(values.view(pa.int64()))) >= 0:
+                return False
+        elif len(values) > 1 and not pc.all(pc.less_equal(values[:-1], values[1:])).as_py():
             return False
         latest = values[-1]
     return True

@@ -186,6 +186,13 @@ def inlined(function: F) -> F:
     return cast(F, _njit(forceinline=True, error_model="numpy", _nrt=False)(function))
 
 
+def called(function: F) -> F:
+    """A part of a kernel that is called: a loop that many events go through has the registers of the processor for itself."""
+    if not COMPILED:
+        return function
+    return cast(F, _njit(error_model="numpy", _nrt=False)(function))
+
+
 def generated(source: str, name: str) -> Callable[..., int]:
     """The function that a generated source defines, in terms of `np`.
 

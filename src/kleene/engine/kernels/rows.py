@@ -14,6 +14,10 @@ from kleene.engine.kernels import inlined, kernel
 
 Array = np.ndarray[Any, Any]
 
+_1 = np.uint64(1)
+STRETCH = np.uint64(1024)
+"""How many values are compared before it is looked at what came of it."""
+
 SLOTS = 1024
 """How many slots texts are told apart by; `slots` has one entry more for each type, the next type of the same slot."""
 
@@ -153,10 +157,34 @@ def counting_sort(
 @kernel
 def first_descent(values: Array) -> int:
     """The first position whose value is smaller than the one before it, or -1 if the values never descend."""
-    for row in range(1, values.size):
-        if values[row] < values[row - 1]:
-            return row
+    begin = _1
+    size = np.uint64(values.size)
+    while begin < size:
+        end = min(begin + STRETCH, size)
+        descents = 0
+        for row in range(begin, end):  # without a way out, so that several are compared at once
+            descents += 1 if values[row] < values[row - _1] else 0
+        if descents:
+            while values[begin] >= values[begin - _1]:
+                begin += _1
+            return int(begin)
+        begin = end
     return -1
+
+
+@kernel
+def tally(masks: Array, counts: Array) -> None:
+    """Adds up in `counts[0]` how often each mask is there; four rows of counts, as one would wait for itself."""
+    whole = masks.size // 4 * 4
+    for row in range(0, whole, 4):
+        counts[0, masks[row]] += 1
+        counts[1, masks[row + 1]] += 1
+        counts[2, masks[row + 2]] += 1
+        counts[3, masks[row + 3]] += 1
+    for row in range(whole, masks.size):
+        counts[0, masks[row]] += 1
+    for mask in range(counts.shape[1]):
+        counts[0, mask] += counts[1, mask] + counts[2, mask] + counts[3, mask]
 
 
 @kernel

@@ -1,13 +1,20 @@
-"""`counting.count_stacked` for programs that only count, as most do: the prefixes of all patterns form a trie (the PreTree of
-A-Seq section 4.1), and its counts are columns and rows of numbers that are added four at a time, without a branch.
+"""`counting.count_stacked` for programs that only count, as most do: what patterns have in common, from their beginnings on
+(the PreTree of A-Seq section 4.1) or from their ends on, is a trie, and its counts are added four at a time, without a branch.
 
-Column n of the back counts, for each depth i, the segments from depth i to node n. An event of node n adds its parent's column
-to its own; a negative event after it clears the column. Going backwards, row j counts for every node m the segments from depth
-j of m's path to m: an event of node n, at depth j, adds row j to row j - 1 for all nodes of n's subtree. A row of the front is
-row 0 at a start event. The value of a pattern is the sum, over the depths i of its path, of what the front has at depth i times
-what the back has from there.
+A trie of beginnings has a *column* for each node n, which counts, for each depth i, the segments from depth i to n; and a *row*
+for each depth j, which counts, for every node m below, the segments from depth j to m. As events come, one of node n adds its
+parent's column to its own, and a negative event after it clears the column. Going backwards, an event of node n, at depth j,
+adds row j to row j - 1 for all nodes of n's subtree, and a negative one clears them in row j. A trie of ends is that of the
+patterns read backwards, so it has rows as events come and columns backwards. Either way an event of a type that patterns have
+in common is one action.
 
-Cost: 10 to 15 ns an event for a pattern of up to four positions, whatever the window; a few more for each four nodes.
+Numbers are noted at some events: going backwards those of prefixes at each start event, which makes the front, and as events
+come those of suffixes at each trigger. The value of a pattern is the sum, over the places to cut it, of what the front has of
+its beginning times what the back has of the rest.
+
+The first front is made of all events before the time `since`: of those no values are asked for.
+
+Cost: 8 to 12 ns an event for a pattern of up to four positions, whatever the window; one or two more for each four numbers.
 """
 
 from __future__ import annotations
@@ -16,187 +23,331 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kleene.engine.kernels import inlined, kernel
+from kleene.engine.kernels import called, inlined, kernel
 from kleene.engine.kernels.counter_tables import Asked, Events
-from kleene.engine.kernels.counting import CAP, ask, lowest_bit, plus, times
+from kleene.engine.kernels.counting import CAP, LIMIT, lowest_bit, plus, times
+from kleene.engine.kernels.fours import FOUR, add_four, copy_four
 
 Array = np.ndarray[Any, Any]
 
-# Fields of an action: depth of its node, whether it adds (or clears), where its column and its parent's begin, where its row
-# and the next begin, where the mask of its subtree begins.
-DEPTH, ADDS, COLUMN, PARENT, ROW, BELOW, SUBTREE = (np.uint64(number) for number in range(7))
-FIELDS = 7
+# Fields of an action: when it is done among those of simultaneous events, where the numbers it changes and those it adds begin,
+# its masks (for each four numbers, four masks of what stays and four of what is added), whether the numbers it leaves are
+# noted, and in which list.
+LEVEL, TARGET, SOURCE, MASKS, NOTED, LIST = (np.uint64(number) for number in range(6))
+FIELDS = 8
+NOTE_FIELDS = 2
 
-_0, _1, _2, _3, _4 = (np.uint64(number) for number in range(5))
+# Fields of a leaf: its first and last term, the list of its front, where the back has the whole pattern and where the front.
+FIRST, END, FRONT, BEHIND, BEFORE = (np.uint64(number) for number in range(5))
+LEAF_FIELDS = 5
+
+_0, _1 = np.uint64(0), np.uint64(1)
+TOGETHER = np.uint64(np.iinfo(np.uint64).max)
+
+MANY = np.uint64(256)
+"""After so many notes values are written: the notes stay in the cache."""
+
+
+class Side(NamedTuple):
+    """What events do in one direction, to numbers `width` at a time, and of which events they are noted."""
+
+    ranges: Array
+    """The actions of each test, by level."""
+    actions: Array
+    """FIELDS numbers for each."""
+    masks: Array
+    levels: int
+    width: Any
+    initial: Array
+    """The numbers before any event."""
+    noted: Any
+    """The mask of tests at which numbers are noted: as events come those of triggers, backwards those of start events."""
+    note_ranges: Array
+    """The notes of each test."""
+    notes: Array
+    """Where the numbers that are noted begin, and in which list they are."""
 
 
 class Trie(NamedTuple):
-    """A trie of prefixes as tables."""
+    """A trie as tables."""
 
-    ranges: Array
-    """The actions of each test."""
-    actions: Array
-    deepest: int
-    width: Any
-    """The length of a column."""
-    nodes: Any
-    """The length of a row, which has no place for the root."""
-    subtrees: Array
-    back: Array
-    """The columns before any event."""
-    turned: Array
-    """The rows before any event."""
+    forward: Side
+    backward: Side
+    alone: Array
+    """By the last bits of what an event passes: where its action begins, where it has one only, or TOGETHER."""
+    simple: bool
+    """Whether every query has one leaf and one test; if not, it is a trie of ends."""
     leaf_ranges: Array
     """The leaves of each query."""
-    paths: Array
-    """The nodes from depth 1 to each leaf, then -1."""
-    columns: Array
-    """Where the column of each leaf begins."""
+    leaves: Array
+    terms: Array
+    """Where the front and the back have what is multiplied."""
+
+
+class Notes(NamedTuple):
+    """Rows of numbers, with the time and the place of the event of each. Rows are linked to lists; row 0 ends them."""
+
+    numbers: Array
+    times: Array
+    places: Array
+    links: Array
+    """The row before in the same list."""
+    lasts: Array
+    """The last row of each list; of what is not to be noted, too."""
 
 
 @inlined
-def add_four(numbers: Array, target: Any, source: Any) -> None:
-    """Adds four numbers to four others, all read before one is written; at most CAP."""
-    a = numbers[target] + numbers[source]
-    b = numbers[target + _1] + numbers[source + _1]
-    c = numbers[target + _2] + numbers[source + _2]
-    d = numbers[target + _3] + numbers[source + _3]
-    numbers[target] = CAP if a < 0 else a
-    numbers[target + _1] = CAP if b < 0 else b
-    numbers[target + _2] = CAP if c < 0 else c
-    numbers[target + _3] = CAP if d < 0 else d
+def act(action: Any, side: Side, numbers: Array, notes: Notes, row: Any) -> None:
+    """Does the action that begins at a place of the table; what it leaves is written to a row of the notes, too."""
+    target = side.actions[action + TARGET]
+    source = side.actions[action + SOURCE]
+    at = side.actions[action + MASKS]
+    note = row * side.width
+    add_four(numbers, target, source, side.masks, at, notes.numbers, note)  # most have no more
+    piece = FOUR
+    while piece < side.width:
+        add_four(numbers, target + piece, source + piece, side.masks, at + piece + piece, notes.numbers, note + piece)
+        piece += FOUR
 
 
 @inlined
-def add_masked(numbers: Array, target: Any, source: Any, subtrees: Array, mask: Any) -> None:
-    """`add_four` of those numbers that a mask lets pass."""
-    a = numbers[target] + (numbers[source] & subtrees[mask])
-    b = numbers[target + _1] + (numbers[source + _1] & subtrees[mask + _1])
-    c = numbers[target + _2] + (numbers[source + _2] & subtrees[mask + _2])
-    d = numbers[target + _3] + (numbers[source + _3] & subtrees[mask + _3])
-    numbers[target] = CAP if a < 0 else a
-    numbers[target + _1] = CAP if b < 0 else b
-    numbers[target + _2] = CAP if c < 0 else c
-    numbers[target + _3] = CAP if d < 0 else d
+def note_test(bit: Any, place: Any, events: Events, side: Side, numbers: Array, notes: Notes, row: Any) -> Any:
+    """Notes what is to be noted at the event at a place for one of its tests, from a row on; returns the next row."""
+    for k in range(side.note_ranges[bit], side.note_ranges[bit + _1]):
+        piece = _0
+        while piece < side.width:
+            copy_four(notes.numbers, row * side.width + piece, numbers, side.notes[k, _0] + piece)
+            piece += FOUR
+        notes.times[row] = events.ts[place]
+        notes.places[row] = place
+        notes.links[row] = notes.lasts[side.notes[k, _1]]
+        notes.lasts[side.notes[k, _1]] = row
+        row += _1
+    return row
 
 
 @inlined
-def forwards(action: Any, trie: Trie, back: Array) -> None:
-    """An event of a node, as it comes."""
-    column = trie.actions[action, COLUMN]
-    piece = _0
-    if trie.actions[action, ADDS]:
-        parent = trie.actions[action, PARENT]
-        add_four(back, column, parent)  # most columns have no more
-        while piece + _4 < trie.width:
-            piece += _4
-            add_four(back, column + piece, parent + piece)
-    else:
-        while piece < trie.width:
-            back[column + piece] = 0
-            piece += _1
-
-
-@inlined
-def backwards(action: Any, trie: Trie, turned: Array) -> None:
-    """An event of a node, when events are gone over backwards."""
-    below = trie.actions[action, BELOW]
-    mask = trie.actions[action, SUBTREE]
-    piece = _0
-    if trie.actions[action, ADDS]:
-        row = trie.actions[action, ROW]
-        add_masked(turned, row, below, trie.subtrees, mask)
-        while piece + _4 < trie.nodes:
-            piece += _4
-            add_masked(turned, row + piece, below + piece, trie.subtrees, mask + piece)
-    else:
-        while piece < trie.nodes:
-            turned[below + piece] &= ~trie.subtrees[mask + piece]
-            piece += _1
-
-
-@inlined
-def refill(numbers: Array, initial: Array) -> None:
-    """Makes the numbers what they begin with."""
-    for number in range(numbers.size):
-        numbers[number] = initial[number]
-
-
-@inlined
-def at_depth(depth: Any, first: Any, last: Any, backward: bool, masks: Array, trie: Trie, numbers: Array) -> None:
-    """Applies the actions of one depth of the simultaneous events [first, last): clearing before adding as events come, after
-    it when they are gone over backwards.
+def act_together(first: Any, last: Any, events: Events, side: Side, numbers: Array, notes: Notes, row: Any) -> Any:
+    """Does the actions of the simultaneous events [first, last), level by level (those of an only test as they come), and notes
+    those that are to be noted, from a row on; returns the next row.
     """
-    for second in range(2):
+    masks = events.masks
+    alone = last - first == _1 and masks[first] & (masks[first] - 1) == 0
+    for level in range(1 if alone else side.levels):
         for place in range(first, last):
             rest = masks[place]
             while rest:
                 bit = lowest_bit(rest)
                 rest &= rest - 1
-                for action in range(trie.ranges[bit], trie.ranges[bit + _1]):
-                    if trie.actions[action, DEPTH] != depth:
-                        continue
-                    if backward and trie.actions[action, ADDS] == np.uint64(second == 0):
-                        backwards(action, trie, numbers)
-                    elif not backward and trie.actions[action, ADDS] == np.uint64(second == 1):
-                        forwards(action, trie, numbers)
+                for k in range(side.ranges[bit], side.ranges[bit + _1]):
+                    action = np.uint64(k * FIELDS)
+                    if alone or side.actions[action + LEVEL] == np.uint64(level):
+                        act(action, side, numbers, notes, row)
+    for place in range(first, last):
+        rest = masks[place] & side.noted
+        while rest:
+            row = note_test(lowest_bit(rest), np.uint64(place), events, side, numbers, notes, row)
+            rest &= rest - 1
+    return row
 
 
 @inlined
-def turn_over(
-    first: Any, last: Any, events: Events, starts: int, trie: Trie, turned: Array, front: Array, front_ts: Array
-) -> Any:
-    """Goes over the places [first, last) backwards and writes a row of the front for each start event, the latest first;
-    returns the number of the oldest.
+def only(mask: Any, alone: Array) -> Any:
+    """Where the only action of an event that passes some tests begins, or TOGETHER."""
+    return alone[np.uint64(mask) & np.uint64(alone.size - 1)]
+
+
+@inlined
+def refill(numbers: Array, initial: Array) -> None:
+    """Makes the numbers what they begin with."""
+    piece = _0
+    while piece < np.uint64(initial.size):
+        copy_four(numbers, piece, initial, piece)
+        piece += FOUR
+
+
+@called
+def take_in(
+    place: Any, end: Any, deadline: Any, events: Events, alone: Array, side: Side, numbers: Array, back: Notes
+) -> tuple[Any, Any]:
+    """Takes in the events from a place on, before the time `deadline`, until many of them are noted; returns the place of the
+    next, and how many rows are noted.
+    """
+    ts = events.ts
+    rank = events.rank
+    masks = events.masks
+    row = _0
+    while place < end and ts[place] < deadline and row < MANY:
+        action = only(masks[place], alone)
+        last = place + _1
+        while action != TOGETHER and (last == end or rank[last] != rank[place]):
+            act(action, side, numbers, back, row)
+            back.places[row] = place
+            row += side.actions[action + NOTED]
+            place = last
+            if place == end or ts[place] >= deadline or row >= MANY:
+                return place, row
+            action = only(masks[place], alone)
+            last = place + _1
+        while last < end and rank[last] == rank[place]:
+            last += _1
+        row = act_together(place, last, events, side, numbers, back, row)
+        place = last
+    return place, row
+
+
+@called
+def turn_over(first: Any, last: Any, limit: Any, events: Events, alone: Array, side: Side, turned: Array, front: Notes) -> None:
+    """Goes backwards over the places [first, last), up to the first start event after the time `limit`, and notes a row of the
+    front for each start event, the latest first.
     """
     masks = events.masks
-    nodes = trie.nodes
-    refill(turned, trie.turned)
-    rows = _0
-    behind = last
-    while behind > first:
-        at = behind - 1
-        while at > first and events.rank[at - 1] == events.rank[at]:
-            at -= 1
-        begun = masks[at] & starts
-        if behind - at == 1 and masks[at] & (masks[at] - 1) == 0:
-            bit = lowest_bit(masks[at])
-            action = trie.ranges[bit + _1]
-            while action > trie.ranges[bit]:
-                action -= _1
-                backwards(action, trie, turned)
-        else:
-            for depth in range(1, trie.deepest + 1):
-                at_depth(np.uint64(depth), at, behind, True, masks, trie, turned)
-            for other in range(at, behind):
-                begun |= masks[other] & starts
-        piece = _0
-        while piece < nodes:  # overwritten by the next event unless this one starts a match
-            front[rows * nodes + piece] = turned[piece]
-            front[rows * nodes + piece + _1] = turned[piece + _1]
-            front[rows * nodes + piece + _2] = turned[piece + _2]
-            front[rows * nodes + piece + _3] = turned[piece + _3]
-            piece += _4
-        front_ts[rows] = events.ts[at]
-        rows += np.uint64(begun != 0)
-        behind = at
-    return np.int64(rows) - 1
+    while first < last and not (masks[first] & side.noted and events.ts[first] > limit):
+        first += _1
+    refill(turned, side.initial)
+    for in_list in range(front.lasts.size):
+        front.lasts[in_list] = 0
+    row = _1
+    while last > first:
+        at = last - _1
+        action = only(masks[at], alone)
+        while action != TOGETHER and (at == first or events.rank[at - _1] != events.rank[at]):
+            act(action, side, turned, front, row)  # the row is overwritten by the next event unless this one is noted
+            front.times[row] = events.ts[at]
+            in_list = side.actions[action + LIST]
+            front.links[row] = front.lasts[in_list]
+            front.lasts[in_list] = row
+            row += side.actions[action + NOTED]
+            last = at
+            if at == first:
+                return
+            at -= _1
+            action = only(masks[at], alone)
+        while at > first and events.rank[at - _1] == events.rank[at]:
+            at -= _1
+        row = act_together(at, last, events, side, turned, front, row)
+        last = at
 
 
 @inlined
-def count_of(leaf: int, oldest: Any, trie: Trie, back: Array, front: Array) -> Any:
-    """How many matches of a leaf's pattern there are; `oldest` is the oldest live row of the front, -1 if there is none."""
-    column = trie.columns[leaf]
-    total: Any = back[column]
-    if oldest >= 0:
-        row = np.uint64(oldest) * trie.nodes
-        depth = 1
-        while trie.paths[leaf, depth] >= 0:
-            of_front = front[row + np.uint64(trie.paths[leaf, depth - 1])]
-            total = plus(total, times(of_front, back[column + np.uint64(depth)]))
-            depth += 1
-        total = plus(total, front[row + np.uint64(trie.paths[leaf, depth - 1])])
+def living(row: Any, limit: Any, front: Notes) -> Any:
+    """The first row of a list, from a row on, whose event is after the time `limit`."""
+    while row != _0 and front.times[row] <= limit:
+        row = front.links[row]
+    return row
+
+
+@inlined
+def count_of(leaf: Any, trie: Trie, oldest: Any, front: Notes, back: Array, behind: Any) -> Any:
+    """How many matches of a leaf's pattern there are: `oldest` is the row of the oldest start event in front, and the numbers
+    of the back begin at `behind`.
+    """
+    leaves = trie.leaves
+    total = back[behind + leaves[leaf, BEHIND]]
+    if oldest == _0:
+        return total
+    row = oldest * trie.backward.width
+    before = front.numbers[row + leaves[leaf, BEFORE]]
+    estimate = float(total) + float(before)
+    found = total + before
+    for term in range(leaves[leaf, FIRST], leaves[leaf, END]):
+        of_front = front.numbers[row + trie.terms[term, _0]]
+        of_back = back[behind + trie.terms[term, _1]]
+        found += of_front * of_back
+        estimate += float(of_front) * float(of_back)
+    if estimate < LIMIT:
+        return found
+    total = plus(total, before)
+    for term in range(leaves[leaf, FIRST], leaves[leaf, END]):
+        total = plus(total, times(front.numbers[row + trie.terms[term, _0]], back[behind + trie.terms[term, _1]]))
     return total
+
+
+@inlined
+def sort_by_test(rows: Any, masks: Array, noted: Any, back: Notes) -> None:
+    """Puts the first rows in the order of their tests, as `links`; `lasts` tells where those of each test end."""
+    for test in range(back.lasts.size):
+        back.lasts[test] = 0
+    for counting in range(2):
+        earlier = np.uint64(masks.size)
+        rest: Any = np.int64(0)
+        for row in range(rows):
+            place = back.places[row]
+            rest = rest & (rest - 1) if place == earlier else masks[place] & noted  # one row for each test of an event
+            earlier = place
+            test = lowest_bit(rest) + _1
+            if counting == 0:
+                back.lasts[test] += _1
+            else:
+                back.links[back.lasts[test - _1]] = row
+                back.lasts[test - _1] += _1
+        if counting == 0:
+            for test in range(1, back.lasts.size):
+                back.lasts[test] += back.lasts[test - 1]
+
+
+@inlined
+def write_simple(
+    rows: Any, events: Events, window: int, trie: Trie, oldest: Array, front: Notes, back: Notes, triggers: Asked
+) -> None:
+    """`write_counts` where every query has one leaf and one test: query by query."""
+    noted = trie.forward.noted
+    only_one = noted & (noted - 1) == 0
+    if not only_one:
+        sort_by_test(rows, events.masks, noted, back)
+    rest = noted
+    begin = _0
+    while rest:
+        test = lowest_bit(rest)
+        rest &= rest - 1
+        end = np.uint64(rows) if only_one else back.lasts[test]
+        for k in range(triggers.ranges[test], triggers.ranges[test + _1]):
+            query = triggers.queries[k]
+            leaf = trie.leaf_ranges[query]
+            position = triggers.positions[query]
+            place_base = triggers.place_bases[query]
+            base = triggers.bases[query]
+            live = oldest[leaf]
+            for index in range(begin, end):
+                row = np.uint64(index) if only_one else back.links[index]
+                place = back.places[row]
+                live = living(live, events.ts[place] - window, front)
+                triggers.places[place_base + position] = place
+                triggers.values[base + position] = count_of(leaf, trie, live, front, back.numbers, row * trie.forward.width)
+                position += 1
+            triggers.positions[query] = position
+            oldest[leaf] = live
+        begin = end
+
+
+@inlined
+def write_counts(
+    rows: Any, events: Events, window: int, trie: Trie, oldest: Array, front: Notes, back: Notes, triggers: Asked
+) -> None:
+    """Writes the values that were asked for at the events of the first rows noted behind."""
+    if trie.simple:
+        write_simple(rows, events, window, trie, oldest, front, back, triggers)
+        return
+    for row in range(rows):
+        place = back.places[row]
+        rest = events.masks[place] & trie.forward.noted  # a row serves all tests of its event, as this is a trie of ends
+        while rest:
+            test = lowest_bit(rest)
+            rest &= rest - 1
+            for k in range(triggers.ranges[test], triggers.ranges[test + _1]):
+                query = triggers.queries[k]
+                if triggers.seen[query] == np.int64(place):
+                    continue
+                triggers.seen[query] = np.int64(place)
+                total: Any = np.int64(0)
+                for leaf in range(trie.leaf_ranges[query], trie.leaf_ranges[query + 1]):
+                    oldest[leaf] = living(oldest[leaf], events.ts[place] - window, front)
+                    behind = np.uint64(row) * trie.forward.width
+                    total = plus(total, count_of(leaf, trie, oldest[leaf], front, back.numbers, behind))
+                position = triggers.positions[query]
+                triggers.places[triggers.place_bases[query] + position] = np.int64(place)
+                triggers.values[triggers.bases[query] + position] = total
+                triggers.positions[query] = position + 1
 
 
 @kernel
@@ -204,59 +355,35 @@ def count_trie(
     events: Events,
     window: int,
     since: int,
-    starts: int,
     trie: Trie,
-    back: Array,
+    numbers: Array,
     turned: Array,
-    front: Array,
-    front_ts: Array,
+    front: Notes,
+    back: Notes,
+    oldest: Array,
     triggers: Asked,
 ) -> None:
     """Counts at every query's triggers from the time `since` on."""
     ts = events.ts
     masks = events.masks
     for partition in range(events.offsets.size - 1):
-        place: Any = events.offsets[partition]
-        end = events.offsets[partition + 1]
-        refill(back, trie.back)
-        oldest: Any = -1
-        first: Any = -1
+        first: Any = np.uint64(events.offsets[partition])
+        end: Any = np.uint64(events.offsets[partition + 1])
+        place = first
+        while place < end and ts[place] < since:
+            place += _1
+        limit = since - window
         while place < end:
-            mask = masks[place]
-            last = place + 1
-            found = mask
-            while last < end and events.rank[last] == events.rank[place]:
-                found |= masks[last]
-                last += 1
-            if last - place == 1 and mask & (mask - 1) == 0:
-                bit = lowest_bit(mask)
-                action = trie.ranges[bit]
-                while action < trie.ranges[bit + _1]:
-                    forwards(action, trie, back)
-                    action += _1
-            else:
-                for depth in range(trie.deepest, 0, -1):
-                    at_depth(np.uint64(depth), place, last, False, masks, trie, back)
-            if first < 0 and found & starts:
-                first = place
-                while not masks[first] & starts:
-                    first += 1
-            if found & triggers.tests and ts[place] >= since:
+            turn_over(first, place, limit, events, trie.alone, trie.backward, turned, front)
+            for leaf in range(oldest.size):
+                oldest[leaf] = front.lasts[trie.leaves[leaf, FRONT]]
+            refill(numbers, trie.forward.initial)
+            first = place
+            while first < end and not masks[first] & trie.backward.noted:
+                first += _1
+            deadline = ts[first] + window if first < end else CAP
+            while place < end and ts[place] < deadline:  # until the first start event behind expires: all in front have, too
+                place, row = take_in(place, end, deadline, events, trie.alone, trie.forward, numbers, back)
+                write_counts(row, events, window, trie, oldest, front, back, triggers)
+            if place < end:
                 limit = ts[place] - window
-                while oldest >= 0 and front_ts[oldest] <= limit:
-                    oldest -= 1
-                if oldest < 0 and first >= 0 and ts[first] <= limit:
-                    while first < last and not (masks[first] & starts and ts[first] > limit):
-                        first += 1
-                    oldest = turn_over(first, last, events, starts, trie, turned, front, front_ts)
-                    refill(back, trie.back)
-                    first = -1
-                for at in range(place, last):
-                    for k in range(ask(masks[at] & triggers.tests, at, triggers)):
-                        query = triggers.pending[k]
-                        total: Any = np.int64(0)
-                        for leaf in range(trie.leaf_ranges[query], trie.leaf_ranges[query + 1]):
-                            total = plus(total, count_of(leaf, oldest, trie, back, front))
-                        triggers.values[triggers.bases[query] + triggers.positions[query]] = total
-                        triggers.positions[query] += 1
-            place = last
