@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kleene.engine.filters import check_overflow, fill_columns
+from kleene.engine.kernels import extension
 from kleene.engine.kernels import lazy as kernels
 from kleene.engine.lazy_program import LENGTH, NODE, LazyProgram, Step, build_lazy
 from kleene.engine.match_values import MatchEvaluator, MatchRows
@@ -28,6 +29,9 @@ Array = np.ndarray[Any, Any]
 
 BLOCK = 1 << 15
 """How many partial matches are extended at a time."""
+
+WORTH_SHARING = 8
+"""Partial matches have candidates decided together if that saves each the evaluation of more than so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +271,7 @@ class _BranchRun:
                 freshness = kernels.ALWAYS
             elif not kleene and bound_set | 1 << component == self._everything:
                 freshness = kernels.IF_NONE
-            chosen, asked = np.array([component]), np.array([active])
+            chosen, asked, reads = np.array([component]), np.array([active]), program.read_slots(component, active, further)
             evaluations = kernels.find_scopes(
                 component, *slots, freshness, block.count, block.parts, *stream, run.order_matters, run.window, *scopes, low,
                 high,
@@ -275,6 +279,7 @@ class _BranchRun:
         else:
             singles = self._everything & ~self._kleene
             chosen, asked = np.empty(block.count + 1, np.int64), np.empty(block.count + 1, np.int64)
+            reads = chosen[:0]
             evaluations = kernels.choose_scopes(
                 singles, self._everything, program.ends, block.count, block.parts, block.sets, program.slots, program.relation,
                 program.needs, program.via, program.compiled, self._shares, *stream, run.window, *scopes, low, high, chosen,
@@ -283,16 +288,16 @@ class _BranchRun:
         run.metrics.evaluations += int(evaluations)
         state = np.zeros(3, np.int64)
         while True:
-            status = kernels.extend(
-                further, chosen, asked, block.count, block.parts, block.sets, program.slots, program.distinct, bound_set, low,
-                high, self._candidates, self._bound, self._selected, state, out.parts, out.sets, program.filter, self._rows,
-                *run.filled,
+            status = extension.extend(
+                further, chosen, asked, reads, WORTH_SHARING, block.count, block.parts, block.sets, program.slots,
+                program.distinct, bound_set, low, high, self._candidates, self._bound, self._selected, state, out.parts,
+                out.sets, program.filter, self._rows, *run.filled,
             )  # fmt: skip
             check_overflow(run.filled[3])
-            out.count = int(state[kernels.COUNT])
+            out.count = int(state[extension.COUNT])
             if out.count:
                 yield out
-            if status == kernels.DONE:
+            if status == extension.DONE:
                 break
 
     def _elements(self, steps: Sequence[Step], depth: int, dynamic: int, first: Block) -> Iterator[Matches]:
@@ -398,7 +403,7 @@ class _BranchRun:
         lengths = parts[slots[LENGTH]].astype(np.int64)
         offsets = np.zeros(lengths.size + 1, np.int64)
         places = np.empty(int(lengths.sum()), np.int32)
-        kernels.read_elements(
+        extension.read_elements(
             parts[slots[NODE]].astype(np.int64), lengths, self._nodes.place, self._nodes.before, offsets, places
         )
         return offsets, places
