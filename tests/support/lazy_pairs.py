@@ -37,7 +37,7 @@ from kleene.engine.build import build_matcher
 from kleene.engine.kernels import extension, negation
 from kleene.engine.kernels import lazy as kernels
 from kleene.engine.lazy_choice import Chooser
-from kleene.engine.lazy_pass import Stretch, _BranchRun
+from kleene.engine.lazy_pass import BranchRun, Stretch
 from kleene.engine.negation import NegativeIndex
 from kleene.interfaces.api import Query
 from kleene.pattern.bind import bind
@@ -378,7 +378,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "wider-scope": rewritten(kernels, "_after", "bounds[AFTER, place]", "place + 1"),
     "wider-search": rewritten(kernels, "_after", "following = place + 1", "return place + 1"),
     "shared-events": rewritten(extension, "extend", "if apart:", "if False:"),
-    "shared-elements": rewritten(_BranchRun, "_finished", "in program.apart", "in ()"),
+    "shared-elements": rewritten(BranchRun, "_finished", "in program.apart", "in ()"),
     # A match that ends with the last event of the batch before is reported again.
     "stale-matches": rewritten(kernels, "ask", "else first_row", "else first_row - 1"),
     # A match that ends beyond a stretch is reported with it, and again with its own.
@@ -396,7 +396,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "tests-forgotten": rewritten(lazy_pass, "_agree", "(lowest == highest)", "(lowest <= highest)"),
     # A tree gives up where a component has one candidate left.
     "hasty-tree": rewritten(kernels, "choose_scopes", "if size == 0:", "if size <= 1:"),
-    "undecided-tree": rewritten(_BranchRun, "_decide_in_tree", "if need & self._kleene:", "if need:"),
+    "undecided-tree": rewritten(BranchRun, "_decide_in_tree", "if need & self._kleene:", "if need:"),
     # Which of several matches with the same events is reported depends on the order of binding.
     "any-of-overlapping": rewritten(non_overlap, "choose_apart", "range(length)", "range(sizes[best])"),
 }

@@ -1,7 +1,8 @@
 """The planner at work: chooses how a pass binds events, from what is known of them, and again when they change.
 
-Before each pass rates are counted, and if the pass is expected to take long enough for that to matter, selectivities are
-measured on a sample and blended with what earlier passes found, so that chance does not decide. Rows whose rates differ much
+Before each pass rates are counted. Then selectivities are measured on a sample, those of the conditions first that the order at
+hand asks first, until what is left to decide is expected to take little time; they are blended with what earlier passes found,
+so that chance does not decide. Rows whose rates differ much
 from those of the rest (the rare type has become the frequent one) are planned for by themselves: the pass is cut into
 stretches, each with the order that suits it.
 
@@ -11,7 +12,7 @@ stretch in which its last event lies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,12 +20,14 @@ import numpy as np
 
 from kleene.engine.grouping import combined_codes, without_nulls
 from kleene.engine.kernels.lazy import count_candidates
-from kleene.engine.lazy_pass import Stretch
-from kleene.engine.observe import Scopes, bits_of, span_of
+from kleene.engine.lazy_pass import LazyPass, Stretch
+from kleene.engine.lazy_sample import Sample
+from kleene.engine.observe import bits_of, span_of
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.choice import best_chain, cost_of, model_of, stacks
 from kleene.plan.cost import Model, steps
 from kleene.plan.lazy import LazyBranch, LazyPlan
+from kleene.plan.orders import greedy
 from kleene.plan.statistics import Statistics, window_in_units
 
 Array = np.ndarray[Any, Any]
@@ -38,11 +41,11 @@ WEIGHT = 0.5
 CHANGED = 1.5
 """Statistics that differ by more than this factor make a new plan."""
 
-MEASURING = 5e5
+MEASURING = 2.5e5
 """About how many nanoseconds it takes to measure the selectivity of a condition."""
 
 WORTH_MEASURING = 3.0
-"""Selectivities are measured if the pass is expected to take so many times longer."""
+"""That is done if the steps that it may change are expected to take so many times longer."""
 
 EVERY = 8
 """They are measured again after so many passes, or when rates have changed."""
@@ -101,20 +104,25 @@ class Chooser:
         self.replanned = 0
         """How often an order was given up for another."""
 
-    def look_at(self, working: WorkingSet, first: int) -> None:
-        """Plans the pass over a working set that reports the matches which end with rows from `first` on."""
+    def look_at(self, working: WorkingSet, first: int, open_pass: Callable[[], LazyPass]) -> LazyPass | None:
+        """Plans the pass over a working set that reports the matches which end with rows from `first` on.
+
+        If selectivities are measured, that is done with a pass, which is then returned.
+        """
         plan = self._plan
         rows = len(working)
+        run = None
         if self._needs_statistics(rows):
             self._slices = np.append(np.arange(0, rows, max(SLICE_ROWS, rows // MOST_SLICES + 1)), rows)
             self._counts = np.zeros((len(self._bits), self._slices.size - 1), np.int64)
             count_candidates(working.masks, np.array(list(self._bits.values())), self._slices, self._counts)
             if plan.options.adaptive or self.statistics is None:
                 self._count(working)
-                if self._worth_measuring():
-                    self._measure(working)
+                if self._may_have_changed():
+                    run = self._measure(open_pass)
         self._choices = [self._choose(index, branch, working, first) for index, branch in enumerate(plan.branches)]
         self.takes_stacks = plan.stacks and self._prefers_stacks(rows)
+        return run
 
     def stretches(self, index: int) -> tuple[Stretch, ...]:
         """How the matches of a branch are found in the pass at hand."""
@@ -148,28 +156,64 @@ class Chooser:
             known = Statistics(same_partition=_shared(working, self._plan.partition))
         self.statistics = replace(known, rates=rates, span=span, events=len(working))
 
-    def _worth_measuring(self) -> bool:
-        """Whether measuring takes little of the time that the pass is expected to take, and may tell something new."""
+    def _may_have_changed(self) -> bool:
+        """Whether selectivities may be others than when they were measured last."""
         assert self.statistics is not None
         self._passes += 1
         known = self._measured
-        if known is not None and self._passes < EVERY and not self.statistics.differs(known, CHANGED):
-            return False
-        asked = len(self._plan.conditions) + bool(self._plan.partition)
-        models = [model_of(self._plan, branch, self.statistics) for branch in self._plan.branches]
-        expected = sum(best_chain(model, self._plan.options.planner).nanoseconds for model in models) * self.statistics.span
-        return expected > WORTH_MEASURING * MEASURING * asked
+        return known is None or self._passes >= EVERY or self.statistics.differs(known, CHANGED)
 
-    def _measure(self, working: WorkingSet) -> None:
-        """Measures selectivities, and how likely two events are of one partition."""
-        plan, known = self._plan, self.statistics
+    def _measure(self, open_pass: Callable[[], LazyPass]) -> LazyPass | None:
+        """Measures those selectivities that matter, and how likely two events are of one partition; returns the pass that it
+        needed for that, if it did.
+        """
+        known, asked = self.statistics, set[str]()
         assert known is not None
-        measured = Scopes(plan.bound, self._bits, plan.partition, working)
-        older = known if self._measured is not None or plan.statistics is not None else None
-        shares, shared = measured.selectivities(plan.conditions, PAIRS), measured.same_partition(PAIRS)
-        seen = Statistics(known.rates, shares, shared, known.span, known.events)
-        self.statistics = seen if older is None else older.decayed(seen, WEIGHT)
+        found = self._to_measure(known, asked)
+        if found is None:
+            return None
+        run = open_pass()
+        sample, shares = Sample(run, self._bits, PAIRS), dict[str, float]()
+        seen = replace(known, selectivities=shares, same_partition=sample.same_partition())
+        while found is not None:
+            text, share = self._plan.branches[found[0]].conditions[found[1]].text, sample.selectivity(*found)
+            asked.add(text)
+            if share is not None:
+                shares[text] = share
+            found = self._to_measure(replace(seen, selectivities={**known.selectivities, **shares}), asked)
+        is_new = self._measured is None and self._plan.statistics is None
+        self.statistics = seen if is_new else known.decayed(seen, WEIGHT)
         self._measured, self._passes = self.statistics, 0
+        return run
+
+    def _to_measure(self, expected: Statistics, asked: set[str]) -> tuple[int, int] | None:
+        """The branch and number of the first condition that a good order asks and that was not asked for yet, if there is much
+        to do from there on.
+        """
+        for index, branch in enumerate(self._plan.branches):
+            model = model_of(self._plan, branch, expected)
+            order = greedy(model)
+            found = self._first_asked(branch, model, order, expected.span, asked)
+            if found is None and self._plan.stacks and stacks(model).nanoseconds < cost_of(model, order):
+                found = self._first_asked(branch, model, tuple(reversed(range(len(order)))), expected.span, asked)
+            if found is not None:
+                return index, found
+        return None
+
+    def _first_asked(self, branch: LazyBranch, model: Model, order: Sequence[int], span: float, asked: set[str]) -> int | None:
+        """The number of the first condition of an order that was not asked for yet, while what is left is worth it."""
+        made, have = steps(model, order), set[str]()
+        left = sum(step.nanoseconds for step in made) * span
+        for step in made:
+            if left <= WORTH_MEASURING * MEASURING:
+                break
+            variable = branch.variables[step.component]
+            have.add(variable)
+            for number, condition in enumerate(branch.conditions):
+                if condition.text not in asked and condition.is_asked(variable, have):
+                    return number
+            left -= step.nanoseconds * span
+        return None
 
     def _prefers_stacks(self, rows: int) -> bool:
         if rows < FEW_ROWS or self.statistics is None:

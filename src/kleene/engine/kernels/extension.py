@@ -1,7 +1,7 @@
 """Lazy evaluation: partial matches extended by those of the candidates in their scopes that satisfy the conditions.
 
-Events, candidates and partial matches are those of `kleene.engine.kernels.lazy`. Cost: 1-2 ns a candidate that is evaluated, and
-for each partial match that is written some nanoseconds.
+Events, candidates and partial matches are those of `kleene.engine.kernels.lazy`. Cost: 1-2 ns a candidate that is evaluated,
+and some nanoseconds a partial match that is written.
 """
 
 from __future__ import annotations
@@ -207,6 +207,38 @@ def extend(
     state[PARTIAL] = count
     state[COUNT] = written
     return DONE
+
+
+@kernel
+def count_held(
+    component: int,
+    conditions: int,
+    parts: Array,
+    slots: Array,
+    scratch: Array,
+    lazy_filter: LazyFilter,
+    rows: int,
+    ints: Array,
+    floats: Array,
+    valid: Array,
+    constants: Array,
+) -> int:
+    """Counts the tuples of single events that satisfy conditions which are decided when a component is bound.
+
+    `scratch` has room for the slots of a tuple and one place more.
+    """
+    width = parts.shape[0]
+    held = 0
+    bound, selected = scratch[:width], scratch[width:]
+    for entry in range(parts.shape[1]):
+        for slot in range(width):
+            bound[slot] = parts[slot, entry]
+        selected[0] = parts[slots[0, component], entry]
+        held += lazy_filter(
+            2 * component, conditions, 1, rows, bound.ctypes, selected.ctypes, ints.ctypes, floats.ctypes, valid.ctypes,
+            constants.ctypes,
+        )  # fmt: skip
+    return held
 
 
 @kernel

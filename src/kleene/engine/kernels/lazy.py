@@ -167,24 +167,30 @@ def count_candidates(masks: Array, bits: Array, bounds: Array, counts: Array) ->
 
 
 @kernel
-def list_candidates(masks: Array, bits: Array, before_place: Array, starts: Array, candidates: Array) -> None:
-    """Lists the candidates of each component: component u's are `candidates[starts[u] : starts[u + 1]]`.
-
-    Also counts, where there is room for it, how many of them come before each place.
-    """
-    tabled = before_place.shape[1] > 0
+def list_candidates(masks: Array, bits: Array, starts: Array, candidates: Array) -> None:
+    """Lists the candidates of each component: component u's are `candidates[starts[u] : starts[u + 1]]`."""
     for component in range(bits.size):
         bit = bits[component]
-        start = starts[component]
-        found = start
+        found = starts[component]
         for place in range(masks.size):
-            if tabled:
-                before_place[component, place] = found - start
             if found < candidates.size:
                 candidates[found] = place
             found += (masks[place] >> bit) & 1
-        if tabled:
-            before_place[component, masks.size] = found - start
+
+
+@kernel
+def count_before(starts: Array, candidates: Array, before_place: Array) -> None:
+    """Counts how many candidates of each component come before each place, and before the end."""
+    for component in range(starts.size - 1):
+        own = candidates[starts[component] : starts[component + 1]]
+        counts = before_place[component]
+        place = 0
+        for count in range(own.size):
+            while place <= own[count]:
+                counts[place] = count
+                place += 1
+        for rest in range(place, counts.size):
+            counts[rest] = own.size
 
 
 @kernel
@@ -197,6 +203,18 @@ def widest(ts: Array, window: int) -> int:
             low += 1
         most = max(most, row - low + 1)
     return most
+
+
+@kernel
+def count_around(places: Array, offsets: Array, segments: Array, clock: Array, window: int, bounds: Array) -> int:
+    """How many other events lie less than a window from the events at some places, in their segments."""
+    around = 0
+    for entry in range(places.size):
+        place = places[entry]
+        segment = segments[place] if segments.size else 0
+        first = _first_in_window(place, offsets[segment], clock, window, bounds)
+        around += _end_of_window(place, offsets[segment + 1], clock, window, bounds) - first - 1
+    return around
 
 
 @kernel
