@@ -120,7 +120,14 @@ class LazySetting(Setting):
 
 FAR = 1 << 40
 
-KEEN_PLANNING = {"FEW_ROWS": 1, "SLICE_ROWS": 1, "TOGETHER": 2, "BY_CHANCE": 0.0, "FEWEST_WINDOWS": 0, "WORTH_MEASURING": 0.0}
+KEEN_PLANNING = {
+    "FEW_ROWS": 1,
+    "SLICE_ROWS": 1,
+    "TOGETHER": 2,
+    "BY_CHANCE": 0.0,
+    "FEWEST_WINDOWS": 0,
+    "MEASURED": ((64, 0.0), (256, 0.0)),
+}
 """Settings of the planner under which few events are enough for it."""
 
 

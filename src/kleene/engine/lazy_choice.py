@@ -27,7 +27,6 @@ from kleene.engine.working_set import WorkingSet
 from kleene.plan.choice import best_chain, cost_of, model_of, stacks
 from kleene.plan.cost import Model, steps
 from kleene.plan.lazy import LazyBranch, LazyPlan
-from kleene.plan.orders import greedy
 from kleene.plan.statistics import Statistics, window_in_units
 
 Array = np.ndarray[Any, Any]
@@ -41,20 +40,16 @@ WEIGHT = 0.5
 CHANGED = 1.5
 """Statistics that differ by more than this factor make a new plan."""
 
-MEASURING = 2.5e5
-"""About how many nanoseconds it takes to measure the selectivity of a condition."""
-
-WORTH_MEASURING = 3.0
-"""That is done if the steps that it may change are expected to take so many times longer."""
+MEASURED = ((128, 1.2e6), (1_024, 4e7))
+"""(tuples, nanoseconds): so many tuples decide about the selectivity of a condition, some 1 us each, if the steps that it may
+change are expected to take longer than that. What was measured on few tells where more are needed.
+"""
 
 EVERY = 8
 """They are measured again after so many passes, or when rates have changed."""
 
-KEYS = 1_024
+KEYS = 512
 """Of how many events the partition is looked at before anything is measured."""
-
-PAIRS = 256
-"""How many tuples decide about the selectivity of a condition, pass by pass."""
 
 SLICE_ROWS = 256
 MOST_SLICES = 4_096
@@ -169,51 +164,39 @@ class Chooser:
         """
         known, asked = self.statistics, set[str]()
         assert known is not None
-        found = self._to_measure(known, asked)
-        if found is None:
+        if not self._to_measure(known, asked, MEASURED[0][1]):
             return None
         run = open_pass()
-        sample, shares = Sample(run, self._bits, PAIRS), dict[str, float]()
+        sample, shares = Sample(run, self._bits), dict[str, float]()
         seen = replace(known, selectivities=shares, same_partition=sample.same_partition())
-        while found is not None:
-            text, share = self._plan.branches[found[0]].conditions[found[1]].text, sample.selectivity(*found)
-            asked.add(text)
-            if share is not None:
-                shares[text] = share
-            found = self._to_measure(replace(seen, selectivities={**known.selectivities, **shares}), asked)
+        for pairs, worth in MEASURED:
+            asked.clear()
+            while wanted := self._to_measure(replace(seen, selectivities={**known.selectivities, **shares}), asked, worth):
+                for index, number in wanted:
+                    text, share = self._plan.branches[index].conditions[number].text, sample.selectivity(index, number, pairs)
+                    asked.add(text)
+                    if share is not None:
+                        shares[text] = share
         is_new = self._measured is None and self._plan.statistics is None
         self.statistics = seen if is_new else known.decayed(seen, WEIGHT)
         self._measured, self._passes = self.statistics, 0
         return run
 
-    def _to_measure(self, expected: Statistics, asked: set[str]) -> tuple[int, int] | None:
-        """The branch and number of the first condition that a good order asks and that was not asked for yet, if there is much
-        to do from there on.
+    def _to_measure(self, expected: Statistics, asked: set[str], worth: float) -> list[tuple[int, int]]:
+        """The branch and number of the conditions that a good order asks next, beyond those that were asked, if it takes
+        longer than so many nanoseconds from there on.
         """
+        worth = worth / expected.span if expected.span else 0.0
         for index, branch in enumerate(self._plan.branches):
             model = model_of(self._plan, branch, expected)
-            order = greedy(model)
-            found = self._first_asked(branch, model, order, expected.span, asked)
-            if found is None and self._plan.stacks and stacks(model).nanoseconds < cost_of(model, order):
-                found = self._first_asked(branch, model, tuple(reversed(range(len(order)))), expected.span, asked)
-            if found is not None:
-                return index, found
-        return None
-
-    def _first_asked(self, branch: LazyBranch, model: Model, order: Sequence[int], span: float, asked: set[str]) -> int | None:
-        """The number of the first condition of an order that was not asked for yet, while what is left is worth it."""
-        made, have = steps(model, order), set[str]()
-        left = sum(step.nanoseconds for step in made) * span
-        for step in made:
-            if left <= WORTH_MEASURING * MEASURING:
-                break
-            variable = branch.variables[step.component]
-            have.add(variable)
-            for number, condition in enumerate(branch.conditions):
-                if condition.text not in asked and condition.is_asked(variable, have):
-                    return number
-            left -= step.nanoseconds * span
-        return None
+            order = best_chain(model, self._plan.options.planner).order
+            assert order is not None
+            found = _next_asked(branch, model, order, asked, worth)
+            if not found and self._plan.stacks and stacks(model).nanoseconds < cost_of(model, order):
+                found = _next_asked(branch, model, tuple(reversed(range(len(order)))), asked, worth)
+            if found:
+                return [(index, number) for number in found]
+        return []
 
     def _prefers_stacks(self, rows: int) -> bool:
         if rows < FEW_ROWS or self.statistics is None:
@@ -285,6 +268,8 @@ class Chooser:
         differs = np.abs(here - usual) > BY_CHANCE * np.sqrt(usual + 1)
         own = np.where(differs, np.maximum(here, 0.5) / np.maximum(usual, 0.5), 1.0)
         alike = np.rint(2 * np.log2(own)).astype(int)
+        if not alike.any():
+            return found
         planned: dict[tuple[int, ...], tuple[tuple[int, ...], Model]] = {}
         for part, begin in enumerate(begins.tolist()):
             key = tuple(alike[:, part].tolist())
@@ -339,3 +324,22 @@ def _shared(working: WorkingSet, partition: Sequence[str]) -> float:
     sizes = np.bincount(codes, minlength=count)
     pairs = rows.size * (rows.size - 1)
     return float(max((sizes * (sizes - 1)).sum(), 1) / pairs) if pairs else 1.0
+
+
+def _next_asked(branch: LazyBranch, model: Model, order: Sequence[int], asked: set[str], worth: float) -> list[int]:
+    """The numbers of the conditions of the first step of an order that has new ones, if what is left costs more than it is
+    worth.
+    """
+    made, have = steps(model, order), set[str]()
+    left = sum(step.nanoseconds for step in made)
+    for step in made:
+        if left <= worth:
+            break
+        variable = branch.variables[step.component]
+        have.add(variable)
+        conditions = enumerate(branch.conditions)
+        found = [number for number, item in conditions if item.text not in asked and item.is_asked(variable, have)]
+        if found:
+            return found
+        left -= step.nanoseconds
+    return []

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.schema import Kind
-from kleene.engine.filters import FlatBody, Program
+from kleene.engine.filters import FlatBody, Program, loop_lines
 from kleene.engine.kernels import LazyFilter, compile_lazy_filter, generated
 from kleene.engine.kernels import lazy as kernels
 from kleene.pattern import predicates as p
@@ -191,15 +191,12 @@ class LazyProgram:
     def _loop(self, columns: Program, component: int, role: int, number: int) -> list[str]:
         body = CandidateBody(columns, component, role, self._index, self.slots)
         held = body.truth(self.branch.conditions[number].condition.expression)[0]
+        rest = ("selected[kept] = place", f"kept += 1 if {held} else 0")
+        loop = ("for position in range(n):", "place = selected[position]")
         return [
             f"        if conditions & {1 << number}:",
-            *(f"            {line}" for line in body.hoisted),
             "            kept = 0",
-            "            for position in range(n):",
-            "                place = selected[position]",
-            *(f"                {line}" for line in body.inside),
-            "                selected[kept] = place",
-            f"                kept += 1 if {held} else 0",
+            *(f"            {line}" for line in loop_lines(body, loop, rest)),
             "            n = kept",
         ]
 

@@ -31,11 +31,10 @@ NOTHING = np.empty(0, np.int64)
 class Sample:
     """A sample of the events of a pass."""
 
-    def __init__(self, run: LazyPass, bits: Mapping[str, int], pairs: int) -> None:
-        """`pairs` is how many tuples decide about a condition; `bits` are those of variables in a row's mask."""
+    def __init__(self, run: LazyPass, bits: Mapping[str, int]) -> None:
+        """`bits` are those of variables in a row's mask."""
         self._run = run
         self._bits = bits
-        self._pairs = pairs
         self._random = np.random.default_rng(0)
         self._scopes: Scopes | None = None
 
@@ -53,15 +52,17 @@ class Sample:
             around = int((np.searchsorted(ts, own + window) - np.searchsorted(ts, own - window, side="right")).sum())
         return share(int(same), around - places.size)
 
-    def selectivity(self, index: int, number: int) -> float | None:
-        """The selectivity of a condition, by the number of its branch and its own; None if it cannot be measured."""
+    def selectivity(self, index: int, number: int, pairs: int) -> float | None:
+        """The selectivity of a condition, by the number of its branch and its own, from so many tuples; None if it cannot be
+        measured.
+        """
         run = self._run
         branch = run.branch(index)
         if (branch.program.compiled >> number) & 1:
-            return _Tuples(run, branch, self._pairs, self._random).selectivity(number)
+            return _Tuples(run, branch, pairs, self._random).selectivity(number)
         if self._scopes is None:
             self._scopes = Scopes(run.plan.bound, self._bits, run.plan.partition, run.working)
-        return self._scopes.selectivity(branch.program.branch.conditions[number].condition.expression, self._pairs)
+        return self._scopes.selectivity(branch.program.branch.conditions[number].condition.expression, pairs)
 
 
 class _Tuples:
