@@ -20,9 +20,10 @@ is `kleene.functions.corr`, a registered Python function. With *comparisons* the
 generated. Finance and Hi-Tech follow one market and are often correlated, GOOG seldom is, and Finance and Hi-Tech take turns in
 being a little more frequent. f_c is the frequency of c relative to a and to b.
 
-An *evaluation* is a candidate that the conditions of an edge are evaluated on, as the paper counts them. *Eager* binds events
-in the order of the sequence; *chain cba* binds c first, then b, then a. A *tree* chooses for every partial match what to bind
-next: by default what is expected to leave the fewest; with *counts*, as the paper has it, what has the fewest candidates.
+An *evaluation* is a candidate that the conditions of an edge are evaluated on, as the paper counts them; what a chain decides
+once for several partial matches counts for each. *Eager* binds events in the order of the sequence; *chain cba* binds c first,
+then b, then a. A *tree* chooses for every partial match what to bind next: by default what is expected to leave the fewest;
+with *counts*, as the paper has it, what has the fewest candidates.
 *Auto* is the plan without any option; it may also choose active instance stacks (*sequence*), whose evaluations are the
 instances they look at."""
 

@@ -40,7 +40,7 @@ WEIGHT = 0.5
 CHANGED = 1.5
 """Statistics that differ by more than this factor make a new plan."""
 
-MEASURED = ((128, 1.2e6), (1_024, 4e7))
+MEASURED = ((128, 2e6), (1_024, 4e7))
 """(tuples, nanoseconds): so many tuples decide about the selectivity of a condition, some 1 us each, if the steps that it may
 change are expected to take longer than that. What was measured on few tells where more are needed.
 """
@@ -162,38 +162,49 @@ class Chooser:
         """Measures those selectivities that matter, and how likely two events are of one partition; returns the pass that it
         needed for that, if it did.
         """
-        known, asked = self.statistics, set[str]()
+        known = self.statistics
         assert known is not None
-        if not self._to_measure(known, asked, MEASURED[0][1]):
+        orders: dict[int, tuple[int, ...]] = {}
+        wanted = self._to_measure(known, set(), MEASURED[0][1], orders)
+        if not wanted:
             return None
         run = open_pass()
         sample, shares = Sample(run, self._bits), dict[str, float]()
-        seen = replace(known, selectivities=shares, same_partition=sample.same_partition())
+        seen = expected = replace(known, selectivities=shares, same_partition=sample.same_partition())
         for pairs, worth in MEASURED:
-            asked.clear()
-            while wanted := self._to_measure(replace(seen, selectivities={**known.selectivities, **shares}), asked, worth):
+            asked = set[str]()
+            wanted = wanted or self._to_measure(expected, asked, worth, orders)
+            while wanted:
                 for index, number in wanted:
                     text, share = self._plan.branches[index].conditions[number].text, sample.selectivity(index, number, pairs)
                     asked.add(text)
                     if share is not None:
                         shares[text] = share
+                expected = replace(seen, selectivities={**known.selectivities, **shares})
+                wanted = self._to_measure(expected, asked, worth, orders)
         is_new = self._measured is None and self._plan.statistics is None
         self.statistics = seen if is_new else known.decayed(seen, WEIGHT)
         self._measured, self._passes = self.statistics, 0
         return run
 
-    def _to_measure(self, expected: Statistics, asked: set[str], worth: float) -> list[tuple[int, int]]:
+    def _to_measure(
+        self, expected: Statistics, asked: set[str], worth: float, orders: dict[int, tuple[int, ...]]
+    ) -> list[tuple[int, int]]:
         """The branch and number of the conditions that a good order asks next, beyond those that were asked, if it takes
-        longer than so many nanoseconds from there on.
+        longer than so many nanoseconds from there on. `orders` are those at hand, by branch: they are made anew when they have
+        nothing more to ask.
         """
         worth = worth / expected.span if expected.span else 0.0
         for index, branch in enumerate(self._plan.branches):
             model = model_of(self._plan, branch, expected)
-            order = best_chain(model, self._plan.options.planner).order
-            assert order is not None
-            found = _next_asked(branch, model, order, asked, worth)
-            if not found and self._plan.stacks and stacks(model).nanoseconds < cost_of(model, order):
-                found = _next_asked(branch, model, tuple(reversed(range(len(order)))), asked, worth)
+            found = _next_asked(branch, model, orders[index], asked, worth) if index in orders else []
+            if not found:
+                best = best_chain(model, self._plan.options.planner)
+                assert best.order is not None
+                orders[index] = best.order
+                if self._plan.stacks and stacks(model).nanoseconds < best.nanoseconds:
+                    orders[index] = tuple(reversed(range(len(best.order))))
+                found = _next_asked(branch, model, orders[index], asked, worth)
             if found:
                 return [(index, number) for number in found]
         return []

@@ -24,7 +24,7 @@ Cost: microseconds for each new set, remembered by `Subsets`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, factorial, prod
@@ -33,7 +33,7 @@ EVALUATION = 3.0
 """Nanoseconds to evaluate the conditions of a step on one candidate."""
 PARTIAL = 12.0
 """Nanoseconds to keep one partial match."""
-SCOPE = 40.0
+SCOPE = 30.0
 """Nanoseconds to look up the candidates in scope of one partial match."""
 PROBE = 25.0
 """Nanoseconds to look for the events of one negative component around one complete match."""
@@ -219,22 +219,24 @@ class Subsets:
 
     def extend(self, bound: int, component: int) -> Step:
         """The cost of binding a component when the set `bound` is bound."""
-        both = bound | 1 << component
-        tuples, decided = self._totals(both)
-        return Step(component, tuples * self._totals(bound)[1], tuples * decided, self.nanoseconds(bound, component))
+        assert not bound >> component & 1, "a component is bound once"
+        tuples, decided = self._totals(bound | 1 << component)
+        (nanoseconds,) = self.costs(bound, (component,))
+        return Step(component, tuples * self._totals(bound)[1], tuples * decided, nanoseconds)
 
-    def nanoseconds(self, bound: int, component: int) -> float:
-        """The same in time alone, which planners ask of many sets."""
-        added = 1 << component
-        assert not bound & added, "a component is bound once"
-        both = bound | added
+    def costs(self, bound: int, components: Iterable[int]) -> list[float]:
+        """The same in time alone, of several components: planners ask that of many sets."""
         before, decided = self._totals(bound)
-        tuples, decided_by_both = self._totals(both)
-        price = EVALUATION
-        for mask, further in self._prices:
-            if mask & added and not mask & ~both:
-                price += further
-        return price * tuples * decided + PARTIAL * tuples * decided_by_both + SCOPE * before * decided
+        scopes, known, found = SCOPE * before * decided, self._decided, []
+        for component in components:
+            both = bound | 1 << component
+            tuples, share = known.get(both) or self._totals(both)
+            price = EVALUATION
+            for mask, further in self._prices:
+                if mask >> component & 1 and not mask & ~both:
+                    price += further
+            found.append(price * tuples * decided + PARTIAL * tuples * share + scopes)
+        return found
 
     def tuples(self, mask: int) -> float:
         """Tuples of one event for each component of a set in scope of each other, per unit of time; none of the empty set."""

@@ -12,7 +12,6 @@ Cost: `dynamic` tries at most MOST_STEPS steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -59,9 +58,9 @@ def greedy(model: Model) -> tuple[int, ...]:
     known, bound, order = subsets(model), 0, []
     rest = list(range(len(model.rates)))
     while rest:
-        best = min(rest, key=partial(known.nanoseconds, bound))
+        costs = known.costs(bound, rest)
+        best = rest.pop(costs.index(min(costs)))
         order.append(best)
-        rest.remove(best)
         bound |= 1 << best
     return tuple(order)
 
@@ -81,13 +80,13 @@ def dynamic(model: Model) -> tuple[int, ...]:
     for _ in range(count):
         longer: dict[int, tuple[float, tuple[int, ...]]] = {}
         for bound, (cost, order) in best.items():
-            for component in range(count):
-                mask = bound | 1 << component
-                if mask == bound:
-                    continue
-                found = (cost + known.nanoseconds(bound, component), (*order, component))
-                if mask not in longer or found < longer[mask]:
-                    longer[mask] = found
+            rest = [component for component in range(count) if not bound >> component & 1]
+            for component, further in zip(rest, known.costs(bound, rest), strict=True):
+                mask, total = bound | 1 << component, cost + further
+                other = longer.get(mask)
+                if other is None or total <= other[0]:
+                    found = (total, (*order, component))
+                    longer[mask] = found if other is None else min(found, other)
         best = dict(sorted(longer.items(), key=lambda item: item[1])[:kept])
     ((_, order),) = best.values()
     return order
@@ -153,7 +152,7 @@ def _moves(part: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 def _costs(known: Subsets, bound: int, order: Sequence[int]) -> Iterator[float]:
     """What the steps cost that bind some components in an order when the set `bound` is bound."""
     for component in order:
-        yield known.nanoseconds(bound, component)
+        yield known.costs(bound, (component,))[0]
         bound |= 1 << component
 
 
