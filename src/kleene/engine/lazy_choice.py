@@ -45,6 +45,9 @@ MEASURED = ((128, 2e6), (1_024, 4e7))
 change are expected to take longer than that. What was measured on few tells where more are needed.
 """
 
+BY_LUCK = 1.5
+"""So many tuples more might have satisfied a condition: what is left to do is not taken to be little because of a few."""
+
 EVERY = 8
 """They are measured again after so many passes, or when rates have changed."""
 
@@ -169,7 +172,7 @@ class Chooser:
         if not wanted:
             return None
         run = open_pass()
-        sample, shares = Sample(run, self._bits), dict[str, float]()
+        sample, shares, cautious = Sample(run, self._bits), dict[str, float](), dict[str, float]()
         seen = expected = replace(known, selectivities=shares, same_partition=sample.same_partition())
         for pairs, worth in MEASURED:
             asked = set[str]()
@@ -179,8 +182,8 @@ class Chooser:
                     text, share = self._plan.branches[index].conditions[number].text, sample.selectivity(index, number, pairs)
                     asked.add(text)
                     if share is not None:
-                        shares[text] = share
-                expected = replace(seen, selectivities={**known.selectivities, **shares})
+                        shares[text], cautious[text] = share, min(1.0, share + BY_LUCK / pairs)
+                expected = replace(seen, selectivities={**known.selectivities, **cautious})
                 wanted = self._to_measure(expected, asked, worth, orders)
         is_new = self._measured is None and self._plan.statistics is None
         self.statistics = seen if is_new else known.decayed(seen, WEIGHT)

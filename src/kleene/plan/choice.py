@@ -19,7 +19,7 @@ LISTED = 3.0
 """Nanoseconds per relevant event and component to list candidates."""
 TABLED = 5.0
 """Nanoseconds more to make tables of scopes, where many events are bound."""
-SEARCHED = 75.0
+SEARCHED = 65.0
 """Nanoseconds to search for the scope of a partial match instead, where few are."""
 WORTH_TABLES = 4
 """Scopes are looked up in tables if one in this many events or more is bound or begins a match."""

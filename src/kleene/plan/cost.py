@@ -33,7 +33,7 @@ EVALUATION = 3.0
 """Nanoseconds to evaluate the conditions of a step on one candidate."""
 PARTIAL = 12.0
 """Nanoseconds to keep one partial match."""
-SCOPE = 30.0
+SCOPE = 40.0
 """Nanoseconds to look up the candidates in scope of one partial match."""
 PROBE = 25.0
 """Nanoseconds to look for the events of one negative component around one complete match."""
