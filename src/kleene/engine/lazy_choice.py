@@ -45,6 +45,9 @@ MEASURED = ((128, 2e6), (1_024, 4e7))
 change are expected to take longer than that. What was measured on few tells where more are needed.
 """
 
+UNASKED = 5.0
+"""If all steps take so many times longer, conditions are measured too that the order does not ask: another one might."""
+
 BY_LUCK = 1.5
 """So many tuples more might have satisfied a condition: what is left to do is not taken to be little because of a few."""
 
@@ -194,8 +197,8 @@ class Chooser:
         self, expected: Statistics, asked: set[str], worth: float, orders: dict[int, tuple[int, ...]]
     ) -> list[tuple[int, int]]:
         """The branch and number of the conditions that a good order asks next, beyond those that were asked, if it takes
-        longer than so many nanoseconds from there on. `orders` are those at hand, by branch: they are made anew when they have
-        nothing more to ask.
+        longer than so many nanoseconds from there on; of a branch that takes much longer, all others. `orders` are those at
+        hand, by branch: they are made anew when they have nothing more to ask.
         """
         worth = worth / expected.span if expected.span else 0.0
         for index, branch in enumerate(self._plan.branches):
@@ -208,6 +211,8 @@ class Chooser:
                 if self._plan.stacks and stacks(model).nanoseconds < best.nanoseconds:
                     orders[index] = tuple(reversed(range(len(best.order))))
                 found = _next_asked(branch, model, orders[index], asked, worth)
+                if not found and sum(step.nanoseconds for step in steps(model, orders[index])) > UNASKED * worth:
+                    found = [number for number, item in enumerate(branch.conditions) if item.text not in asked]
             if found:
                 return [(index, number) for number in found]
         return []
