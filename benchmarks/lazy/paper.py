@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from benchmarks.harness import Experiment, Point, measure
-from benchmarks.lazy.contenders import ALL, AUTO, PAPER, Plan, kleene
+from benchmarks.lazy.contenders import ALL, AUTO, PAPER, Plan, finals, kleene
 from benchmarks.lazy.streams import F_C, Scale, correlated_events, stock_query, stocks
 
 FIGURE_9_F_C = 0.01
@@ -80,10 +80,6 @@ def _measured(
     repeats: int,
 ) -> Point:
     query = stock_query(sequence, conditions)
-    return measure(
-        [kleene(name, query, table, plan) for name, plan in plans.items()],
-        events=table.num_rows,
-        parameters=parameters,
-        baseline="eager",
-        repeats=repeats,
-    )
+    contenders = [kleene(name, query, table, plan) for name, plan in plans.items()]
+    timed = measure(contenders, events=table.num_rows, parameters=parameters, baseline="eager", repeats=repeats)
+    return finals(contenders, timed)

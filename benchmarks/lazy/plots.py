@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from benchmarks.harness import Experiment, Measurement, Point
-from benchmarks.lazy.choices import loss
-from benchmarks.lazy.contenders import AUTO, evaluations
+from benchmarks.lazy.contenders import AUTO, evaluations, loss
 from benchmarks.plots import Figures, Line, Panel, of_series, series_values
 
 SHOWN = ("eager", "chain acb", "chain bca", "chain cab", "chain cba", "tree", "tree, counts", AUTO)

@@ -20,9 +20,10 @@ is `kleene.functions.corr`, a registered Python function. With *comparisons* the
 generated. Finance and Hi-Tech follow one market and are often correlated, GOOG seldom is, and Finance and Hi-Tech take turns in
 being a little more frequent. f_c is the frequency of c relative to a and to b.
 
-An *evaluation* is a candidate that the conditions of an edge are evaluated on, as the paper counts them. *Eager* binds events
-in the order of the sequence; *chain cba* binds c first, then b, then a. A *tree* chooses for every partial match what to bind
-next: by default what is expected to leave the fewest; with *counts*, as the paper has it, what has the fewest candidates.
+An *evaluation* is a candidate that the conditions of an edge are evaluated on, as the paper counts them; what a chain decides
+once for several partial matches counts for each. *Eager* binds events in the order of the sequence; *chain cba* binds c first,
+then b, then a. A *tree* chooses for every partial match what to bind next: by default what is expected to leave the fewest;
+with *counts*, as the paper has it, what has the fewest candidates.
 *Auto* is the plan without any option; it may also choose active instance stacks (*sequence*), whose evaluations are the
 instances they look at."""
 
@@ -55,7 +56,9 @@ counts loses where a or c is rare: nothing is to be decided between a and c.""",
 Sequences and conjunctions of 3 to 6 components; rates over three decades; conditions between pairs with selectivities over two
 and a half decades, comparisons, equalities and chains of plain comparisons; three in ten have a key. Up to 4 components all
 orders are tried, beyond that those that the planners find and a sample; not those that are expected to take ten times what a
-workload may. Times are the best of 3 rounds. What took over twice as long as the fastest in a first run was not run again.""",
+workload may. What took over twice as long as the fastest in a first run was not run again. The others had 3 rounds, then auto
+and the fastest of them had more, as many each, and the best round of each counts: these runs take milliseconds, and differ from
+round to round by more than good choices do from each other. How far one plan is from itself is said below the table.""",
     "throughput": """\
 `SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 1 second`, an event per millisecond. *Rare* is the place of the type
 with the given share; the other two share the rest. *Ordinary*: x is uniform, and a sixth of all triples matches. *Selective*: x

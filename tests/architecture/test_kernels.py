@@ -14,6 +14,7 @@ import pkgutil
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -23,7 +24,7 @@ import pytest
 
 import kleene.engine.kernels as package
 from kleene.engine import filters, run_buffer
-from kleene.plan.options import SequenceOptions
+from kleene.plan.options import LazyOptions, SequenceOptions
 from kleene.testing import oracle
 from kleene.testing.random_aggregate import aggregate_example
 from kleene.testing.random_workloads import match_workload
@@ -130,7 +131,9 @@ def test_every_kernel_has_a_plain_twin_that_agrees(monkeypatch: pytest.MonkeyPat
     for number in range(30):
         pair = lazy_pairs.Pair(any_match_example(9, number))
         if pair.plan() is not None:
-            found = lazy_pairs.check(pair, lazy_pairs.settings_of(rng, pair.example, number), rng)
+            options = None if number % 3 else LazyOptions("tree")
+            planned = replace(lazy_pairs.random_setting(rng), options=options, planned=True, known=None)
+            found = lazy_pairs.check(pair, [*lazy_pairs.settings_of(rng, pair.example, number), planned], rng)
             assert not found, (number, found)
     for number in range(60):
         counted = aggregate_pairs.Pair(aggregate_example(6, number))

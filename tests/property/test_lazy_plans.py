@@ -87,6 +87,7 @@ PLAN_SHARES = {
     "plan: chain in an order": 0.6,
     **{f"plan: {lazy_pairs.plan_name(options)}": 0.03 for options in lazy_pairs.PLANS},
     "scopes looked up": 0.5,
+    "decided together": 0.4,
     "scopes searched for": 0.5,
     "planned": 0.1,
     "planned from random statistics": 0.1,

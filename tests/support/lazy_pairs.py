@@ -2,7 +2,8 @@
 
 Each pair is answered by a chain in a random order or by another plan (the automatic one, eager, a tree, a planner), every
 third by both, on the whole stream or in random cuts, orders of delivery, encodings, `run_rows` and `block`; every fifteenth by
-chains in all orders, if there are at most six. Scopes are looked up or searched for. Some plans are made from statistics, those
+chains in all orders, if there are at most six. Scopes are looked up or searched for, candidates decided for partial matches
+one by one or together. Some plans are made from statistics, those
 of the events or random ones, however few events there are, and some runs change the order of binding at random rows. Matches
 must be the oracle's, their ids unique and the same under every plan, and RETURN values the oracle's. Some pairs run again with
 events that tie, which must be refused where the oracle refuses them. What the planner refuses as not supported yet is counted,
@@ -33,10 +34,10 @@ from kleene.common.errors import DataError, PlanningError
 from kleene.common.schema import schema_of_arrow
 from kleene.engine import lazy_choice, lazy_pass, non_overlap
 from kleene.engine.build import build_matcher
+from kleene.engine.kernels import extension, negation
 from kleene.engine.kernels import lazy as kernels
-from kleene.engine.kernels import negation
 from kleene.engine.lazy_choice import Chooser
-from kleene.engine.lazy_pass import Stretch, _BranchRun
+from kleene.engine.lazy_pass import BranchRun, Stretch
 from kleene.engine.negation import NegativeIndex
 from kleene.interfaces.api import Query
 from kleene.pattern.bind import bind
@@ -95,6 +96,8 @@ class LazySetting(Setting):
 
     tables: bool = True
     """Whether scopes are looked up in tables."""
+    shared: bool = True
+    """Whether candidates are decided for several partial matches together, wherever that is possible."""
     planned: bool = False
     """Whether a plan is made from statistics, though the events are few."""
     known: int | None = None
@@ -107,6 +110,7 @@ class LazySetting(Setting):
         """What the engine takes from the number of events, as the setting has it."""
         with ExitStack() as stack:
             stack.enter_context(patch.object(lazy_pass, "worth_tables", lambda *_: self.tables))
+            stack.enter_context(patch.object(lazy_pass, "WORTH_SHARING", -FAR if self.shared else FAR))
             if self.planned:
                 stack.enter_context(patch.multiple(lazy_choice, **KEEN_PLANNING))
             if self.turns is not None:
@@ -114,7 +118,16 @@ class LazySetting(Setting):
             yield
 
 
-KEEN_PLANNING = {"FEW_ROWS": 1, "SLICE_ROWS": 1, "TOGETHER": 2, "BY_CHANCE": 0.0, "FEWEST_WINDOWS": 0, "WORTH_MEASURING": 0.0}
+FAR = 1 << 40
+
+KEEN_PLANNING = {
+    "FEW_ROWS": 1,
+    "SLICE_ROWS": 1,
+    "TOGETHER": 2,
+    "BY_CHANCE": 0.0,
+    "FEWEST_WINDOWS": 0,
+    "MEASURED": ((64, 0.0), (256, 0.0)),
+}
 """Settings of the planner under which few events are enough for it."""
 
 
@@ -140,6 +153,7 @@ def random_setting(rng: Random) -> LazySetting:
     return LazySetting(
         **{**cut, "block": rng.choice((1, 2, 3, 3, 8, 1000, 1000, 1000))},
         tables=chance(rng, 0.5),
+        shared=chance(rng, 0.5),
         planned=planned,
         known=rng.randrange(1 << 30) if planned and chance(rng, 0.5) else None,
         turns=rng.randrange(1 << 30) if chance(rng, 0.2) else None,
@@ -308,6 +322,7 @@ def plan_features(plan: LazyPlan) -> Iterator[str]:
 def setting_features(setting: LazySetting) -> Iterator[str]:
     yield f"plan: {plan_name(setting.options)}"  # type: ignore[arg-type] - the options of a lazy plan
     yield "scopes looked up" if setting.tables else "scopes searched for"
+    yield "decided together" if setting.shared else "decided one by one"
     if setting.planned:
         yield "planned" if setting.known is None else "planned from random statistics"
     if setting.turns is not None:
@@ -369,14 +384,16 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # Events that are simultaneous follow one another, in a scope that is looked up, or in one that is searched for.
     "wider-scope": rewritten(kernels, "_after", "bounds[AFTER, place]", "place + 1"),
     "wider-search": rewritten(kernels, "_after", "following = place + 1", "return place + 1"),
-    "shared-events": rewritten(kernels, "extend", "if apart:", "if False:"),
-    "shared-elements": rewritten(_BranchRun, "_finished", "in program.apart", "in ()"),
+    "shared-events": rewritten(extension, "extend", "if apart:", "if False:"),
+    "shared-elements": rewritten(BranchRun, "_finished", "in program.apart", "in ()"),
     # A match that ends with the last event of the batch before is reported again.
     "stale-matches": rewritten(kernels, "ask", "else first_row", "else first_row - 1"),
     # A match that ends beyond a stretch is reported with it, and again with its own.
     "endless-stretches": rewritten(kernels, "ask", "last_row if side", "last_row + 1 if side"),
     # Candidates are skipped where a block was full.
-    "lost-remainder": rewritten(kernels, "extend", "low[partial] + state[OFFSET]", "low[partial] + 2 * state[OFFSET]"),
+    "lost-remainder": rewritten(extension, "extend", "low[partial] + state[OFFSET]", "low[partial] + 2 * state[OFFSET]"),
+    # What is decided together reads different events.
+    "careless-sharing": rewritten(extension, "_alike", "if not same:", "if False:"),
     "implied-backwards": rewritten(lazy, "implied_comparisons", "sorted(paths.items())", BACKWARDS),
     "implied-strictly": rewritten(lazy, "implied_comparisons", '"<" if path.strict else "<="', '"<"'),
     # Of the components around a negative one, one is enough.
@@ -386,7 +403,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "tests-forgotten": rewritten(lazy_pass, "_agree", "(lowest == highest)", "(lowest <= highest)"),
     # A tree gives up where a component has one candidate left.
     "hasty-tree": rewritten(kernels, "choose_scopes", "if size == 0:", "if size <= 1:"),
-    "undecided-tree": rewritten(_BranchRun, "_decide_in_tree", "if need & self._kleene:", "if need:"),
+    "undecided-tree": rewritten(BranchRun, "_decide_in_tree", "if need & self._kleene:", "if need:"),
     # Which of several matches with the same events is reported depends on the order of binding.
     "any-of-overlapping": rewritten(non_overlap, "choose_apart", "range(length)", "range(sizes[best])"),
 }

@@ -245,6 +245,23 @@ class Body:
         return truth
 
 
+def loop_lines(body: Body, loop: Sequence[str], rest: Sequence[str]) -> list[str]:
+    """A loop over candidates: what goes before it, its head, the body with the rest of it, what goes after it.
+
+    Whether integers leave 64 bits is kept in a variable: a loop that notes it in memory waits for that every time.
+    """
+    noted = f"constants[{OVERFLOW}] |= "
+    inside = [line.replace(noted, "overflow |= ") if line.startswith(noted) else line for line in body.inside]
+    is_noted = inside != body.inside
+    return [
+        *body.hoisted,
+        *(["overflow = 0"] if is_noted else []),
+        loop[0],
+        *(f"    {line}" for line in (*loop[1:], *inside, *rest)),
+        *([f"{noted}overflow"] if is_noted else []),
+    ]
+
+
 class FlatBody(Body, ABC):
     """Of filters that are called with bare addresses: columns are flat, and read at a place that a subclass knows."""
 
@@ -311,6 +328,9 @@ def _all(*known: str) -> str:
     return " & ".join(needed) if needed else "True"
 
 
+CANDIDATES = ("for position in range(n):", "index = selected[level, position]", "row = stack[level, index]")
+
+
 @dataclass(frozen=True, slots=True)
 class FilterProgram:
     """The compiled filter of a plan and the columns it reads."""
@@ -334,16 +354,11 @@ def build_filter(bound: BoundQuery, variables: Sequence[str], levels: Sequence[S
             continue
         body = Body(program, positions, level)
         held = [body.truth(conjunct)[0] for conjunct in conjuncts]
+        rest = ("selected[level, kept] = index", f"kept += 1 if {' & '.join(held)} else 0")
         lines += [
             f"    if level == {level}:",
-            *(f"        {line}" for line in body.hoisted),
             "        kept = 0",
-            "        for position in range(n):",
-            "            index = selected[level, position]",
-            "            row = stack[level, index]",
-            *(f"            {line}" for line in body.inside),
-            "            selected[level, kept] = index",
-            f"            kept += 1 if {' & '.join(held)} else 0",
+            *(f"        {line}" for line in loop_lines(body, CANDIDATES, rest)),
             "        return kept",
         ]
     lines.append("    return n")

@@ -33,15 +33,19 @@ class LazyMatcher(ReportingMatcher):
 
     def _make_pass(self) -> SequencePass | LazyPass:
         working = self._working
-        self.chooser.look_at(working, 0 if self._due.postponed else working.kept)
-        if self.chooser.takes_stacks:
-            if self._sequence is None:
-                plan = self._plan.sequence()
-                self._sequence = (plan, sequence_filter(plan))
-            return SequencePass(*self._sequence, working, self.metrics, self._block)
+        run = self.chooser.look_at(working, 0 if self._due.postponed else working.kept, self._lazy_pass)
+        if not self.chooser.takes_stacks:
+            return run or self._lazy_pass()
+        if self._sequence is None:
+            plan = self._plan.sequence()
+            self._sequence = (plan, sequence_filter(plan))
+        shared = run is not None and self._sequence[0].scan.partition == self._plan.partition
+        return SequencePass(*self._sequence, working, self.metrics, self._block, run.grouped if run and shared else None)
+
+    def _lazy_pass(self) -> LazyPass:
         if self._programs is None:
             self._programs = Programs(self._plan)
-        return LazyPass(self._programs, working, self.metrics, self._block)
+        return LazyPass(self._programs, self._working, self.metrics, self._block)
 
     @property
     def chosen(self) -> str:

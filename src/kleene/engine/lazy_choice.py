@@ -1,7 +1,8 @@
 """The planner at work: chooses how a pass binds events, from what is known of them, and again when they change.
 
-Before each pass rates are counted, and if the pass is expected to take long enough for that to matter, selectivities are
-measured on a sample and blended with what earlier passes found, so that chance does not decide. Rows whose rates differ much
+Before each pass rates are counted. Then selectivities are measured on a sample, those of the conditions first that the order at
+hand asks first, until what is left to decide is expected to take little time; they are blended with what earlier passes found,
+so that chance does not decide. Rows whose rates differ much
 from those of the rest (the rare type has become the frequent one) are planned for by themselves: the pass is cut into
 stretches, each with the order that suits it.
 
@@ -11,7 +12,7 @@ stretch in which its last event lies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +20,9 @@ import numpy as np
 
 from kleene.engine.grouping import combined_codes, without_nulls
 from kleene.engine.kernels.lazy import count_candidates
-from kleene.engine.lazy_pass import Stretch
-from kleene.engine.observe import Scopes, bits_of, span_of
+from kleene.engine.lazy_pass import LazyPass, Stretch
+from kleene.engine.lazy_sample import Sample
+from kleene.engine.observe import bits_of, span_of
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.choice import best_chain, cost_of, model_of, stacks
 from kleene.plan.cost import Model, steps
@@ -38,20 +40,22 @@ WEIGHT = 0.5
 CHANGED = 1.5
 """Statistics that differ by more than this factor make a new plan."""
 
-MEASURING = 5e5
-"""About how many nanoseconds it takes to measure the selectivity of a condition."""
+MEASURED = ((128, 2e6), (1_024, 4e7))
+"""(tuples, nanoseconds): so many tuples decide about the selectivity of a condition, some 1 us each, if the steps that it may
+change are expected to take longer than that. What was measured on few tells where more are needed.
+"""
 
-WORTH_MEASURING = 3.0
-"""Selectivities are measured if the pass is expected to take so many times longer."""
+UNASKED = 5.0
+"""If all steps take so many times longer, conditions are measured too that the order does not ask: another one might."""
+
+BY_LUCK = 1.5
+"""So many tuples more might have satisfied a condition: what is left to do is not taken to be little because of a few."""
 
 EVERY = 8
 """They are measured again after so many passes, or when rates have changed."""
 
-KEYS = 1_024
+KEYS = 512
 """Of how many events the partition is looked at before anything is measured."""
-
-PAIRS = 256
-"""How many tuples decide about the selectivity of a condition, pass by pass."""
 
 SLICE_ROWS = 256
 MOST_SLICES = 4_096
@@ -101,20 +105,25 @@ class Chooser:
         self.replanned = 0
         """How often an order was given up for another."""
 
-    def look_at(self, working: WorkingSet, first: int) -> None:
-        """Plans the pass over a working set that reports the matches which end with rows from `first` on."""
+    def look_at(self, working: WorkingSet, first: int, open_pass: Callable[[], LazyPass]) -> LazyPass | None:
+        """Plans the pass over a working set that reports the matches which end with rows from `first` on.
+
+        If selectivities are measured, that is done with a pass, which is then returned.
+        """
         plan = self._plan
         rows = len(working)
+        run = None
         if self._needs_statistics(rows):
             self._slices = np.append(np.arange(0, rows, max(SLICE_ROWS, rows // MOST_SLICES + 1)), rows)
             self._counts = np.zeros((len(self._bits), self._slices.size - 1), np.int64)
             count_candidates(working.masks, np.array(list(self._bits.values())), self._slices, self._counts)
             if plan.options.adaptive or self.statistics is None:
                 self._count(working)
-                if self._worth_measuring():
-                    self._measure(working)
+                if self._may_have_changed():
+                    run = self._measure(open_pass)
         self._choices = [self._choose(index, branch, working, first) for index, branch in enumerate(plan.branches)]
         self.takes_stacks = plan.stacks and self._prefers_stacks(rows)
+        return run
 
     def stretches(self, index: int) -> tuple[Stretch, ...]:
         """How the matches of a branch are found in the pass at hand."""
@@ -148,28 +157,65 @@ class Chooser:
             known = Statistics(same_partition=_shared(working, self._plan.partition))
         self.statistics = replace(known, rates=rates, span=span, events=len(working))
 
-    def _worth_measuring(self) -> bool:
-        """Whether measuring takes little of the time that the pass is expected to take, and may tell something new."""
+    def _may_have_changed(self) -> bool:
+        """Whether selectivities may be others than when they were measured last."""
         assert self.statistics is not None
         self._passes += 1
         known = self._measured
-        if known is not None and self._passes < EVERY and not self.statistics.differs(known, CHANGED):
-            return False
-        asked = len(self._plan.conditions) + bool(self._plan.partition)
-        models = [model_of(self._plan, branch, self.statistics) for branch in self._plan.branches]
-        expected = sum(best_chain(model, self._plan.options.planner).nanoseconds for model in models) * self.statistics.span
-        return expected > WORTH_MEASURING * MEASURING * asked
+        return known is None or self._passes >= EVERY or self.statistics.differs(known, CHANGED)
 
-    def _measure(self, working: WorkingSet) -> None:
-        """Measures selectivities, and how likely two events are of one partition."""
-        plan, known = self._plan, self.statistics
+    def _measure(self, open_pass: Callable[[], LazyPass]) -> LazyPass | None:
+        """Measures those selectivities that matter, and how likely two events are of one partition; returns the pass that it
+        needed for that, if it did.
+        """
+        known = self.statistics
         assert known is not None
-        measured = Scopes(plan.bound, self._bits, plan.partition, working)
-        older = known if self._measured is not None or plan.statistics is not None else None
-        shares, shared = measured.selectivities(plan.conditions, PAIRS), measured.same_partition(PAIRS)
-        seen = Statistics(known.rates, shares, shared, known.span, known.events)
-        self.statistics = seen if older is None else older.decayed(seen, WEIGHT)
+        orders: dict[int, tuple[int, ...]] = {}
+        wanted = self._to_measure(known, set(), MEASURED[0][1], orders)
+        if not wanted:
+            return None
+        run = open_pass()
+        sample, shares, cautious = Sample(run, self._bits), dict[str, float](), dict[str, float]()
+        seen = expected = replace(known, selectivities=shares, same_partition=sample.same_partition())
+        for pairs, worth in MEASURED:
+            asked = set[str]()
+            wanted = wanted or self._to_measure(expected, asked, worth, orders)
+            while wanted:
+                for index, number in wanted:
+                    text, share = self._plan.branches[index].conditions[number].text, sample.selectivity(index, number, pairs)
+                    asked.add(text)
+                    if share is not None:
+                        shares[text], cautious[text] = share, min(1.0, share + BY_LUCK / pairs)
+                expected = replace(seen, selectivities={**known.selectivities, **cautious})
+                wanted = self._to_measure(expected, asked, worth, orders)
+        is_new = self._measured is None and self._plan.statistics is None
+        self.statistics = seen if is_new else known.decayed(seen, WEIGHT)
         self._measured, self._passes = self.statistics, 0
+        return run
+
+    def _to_measure(
+        self, expected: Statistics, asked: set[str], worth: float, orders: dict[int, tuple[int, ...]]
+    ) -> list[tuple[int, int]]:
+        """The branch and number of the conditions that a good order asks next, beyond those that were asked, if it takes
+        longer than so many nanoseconds from there on; of a branch that takes much longer, all others. `orders` are those at
+        hand, by branch: they are made anew when they have nothing more to ask.
+        """
+        worth = worth / expected.span if expected.span else 0.0
+        for index, branch in enumerate(self._plan.branches):
+            model = model_of(self._plan, branch, expected)
+            found = _next_asked(branch, model, orders[index], asked, worth) if index in orders else []
+            if not found:
+                best = best_chain(model, self._plan.options.planner)
+                assert best.order is not None
+                orders[index] = best.order
+                if self._plan.stacks and stacks(model).nanoseconds < best.nanoseconds:
+                    orders[index] = tuple(reversed(range(len(best.order))))
+                found = _next_asked(branch, model, orders[index], asked, worth)
+                if not found and sum(step.nanoseconds for step in steps(model, orders[index])) > UNASKED * worth:
+                    found = [number for number, item in enumerate(branch.conditions) if item.text not in asked]
+            if found:
+                return [(index, number) for number in found]
+        return []
 
     def _prefers_stacks(self, rows: int) -> bool:
         if rows < FEW_ROWS or self.statistics is None:
@@ -241,6 +287,8 @@ class Chooser:
         differs = np.abs(here - usual) > BY_CHANCE * np.sqrt(usual + 1)
         own = np.where(differs, np.maximum(here, 0.5) / np.maximum(usual, 0.5), 1.0)
         alike = np.rint(2 * np.log2(own)).astype(int)
+        if not alike.any():
+            return found
         planned: dict[tuple[int, ...], tuple[tuple[int, ...], Model]] = {}
         for part, begin in enumerate(begins.tolist()):
             key = tuple(alike[:, part].tolist())
@@ -295,3 +343,22 @@ def _shared(working: WorkingSet, partition: Sequence[str]) -> float:
     sizes = np.bincount(codes, minlength=count)
     pairs = rows.size * (rows.size - 1)
     return float(max((sizes * (sizes - 1)).sum(), 1) / pairs) if pairs else 1.0
+
+
+def _next_asked(branch: LazyBranch, model: Model, order: Sequence[int], asked: set[str], worth: float) -> list[int]:
+    """The numbers of the conditions of the first step of an order that has new ones, if what is left costs more than it is
+    worth.
+    """
+    made, have = steps(model, order), set[str]()
+    left = sum(step.nanoseconds for step in made)
+    for step in made:
+        if left <= worth:
+            break
+        variable = branch.variables[step.component]
+        have.add(variable)
+        conditions = enumerate(branch.conditions)
+        found = [number for number, item in conditions if item.text not in asked and item.is_asked(variable, have)]
+        if found:
+            return found
+        left -= step.nanoseconds
+    return []

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kleene.engine.filters import check_overflow, fill_columns
+from kleene.engine.kernels import extension
 from kleene.engine.kernels import lazy as kernels
 from kleene.engine.lazy_program import LENGTH, NODE, LazyProgram, Step, build_lazy
 from kleene.engine.match_values import MatchEvaluator, MatchRows
@@ -28,6 +29,9 @@ Array = np.ndarray[Any, Any]
 
 BLOCK = 1 << 15
 """How many partial matches are extended at a time."""
+
+WORTH_SHARING = 8
+"""Partial matches have candidates decided together if that saves each the evaluation of more than so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ class LazyPass(WorkingPass):
         self.wanted = np.empty((2, parts), np.int64)
         """Per segment the places that matches may end with."""
         self._tables: Array | None = None
+        self._branches: dict[int, BranchRun] = {}
         counts = programs.plan.options.evaluation != "auto"
         self.alive = np.zeros(rows + 1 if counts else 0, np.int64)
         if counts:
@@ -137,12 +142,19 @@ class LazyPass(WorkingPass):
 
     def matches(self, index: int, stretches: Sequence[Stretch]) -> Iterator[Matches]:
         """The matches of a branch, in blocks, before negation."""
-        run = _BranchRun(self, self._programs.programs[index], self._programs.bits_of(index), stretches)
+        run = self.branch(index)
+        run.look_up(stretches)
         for stretch in stretches:
             kernels.ask(self.groups.offsets, self.groups.order, stretch.first, stretch.last, self.wanted)
             yield from run.matches(stretch)
         self._metrics.peak_instances = max(self._metrics.peak_instances, int(self.alive.cumsum().max(initial=0)))
         self.alive[:] = 0
+
+    def branch(self, index: int) -> BranchRun:
+        """The search for the matches of a branch."""
+        if index not in self._branches:
+            self._branches[index] = BranchRun(self, self._programs.programs[index], self._programs.bits_of(index))
+        return self._branches[index]
 
     def bounds(self, *, tabled: bool) -> Array:
         """The table of what each event allows others to be; an empty one if it is not worth making."""
@@ -158,24 +170,22 @@ class LazyPass(WorkingPass):
         return self.segments.take(places) if self.segments.size else np.zeros(places.size, np.int32)
 
 
-class _BranchRun:
+class BranchRun:
     """The search for the matches of one branch."""
 
-    def __init__(self, run: LazyPass, program: LazyProgram, bits: Array, stretches: Sequence[Stretch]) -> None:
+    def __init__(self, run: LazyPass, program: LazyProgram, bits: Array) -> None:
         self._run = run
-        self._program = program
+        self.program = program
         self._plan: LazyPlan = run.plan
         rows = len(run.working)
         self._rows = rows
-        counts = np.zeros((program.count, 1), np.int64)
-        kernels.count_candidates(run.groups.masks, bits, np.array([0, rows]), counts)
-        roots = max(int(counts[stretch.order[0], 0]) for stretch in stretches)
-        tabled = worth_tables(roots, max(stretch.partials for stretch in stretches), rows)
-        self._bounds = run.bounds(tabled=tabled)
-        self._before = np.empty((program.count, rows + 1 if tabled else 0), np.int32)
-        self._starts = np.append(0, counts.cumsum())
-        self._candidates = np.empty(int(counts.sum()), np.int32)
-        kernels.list_candidates(run.groups.masks, bits, self._before, self._starts, self._candidates)
+        self.counts = np.zeros((program.count, 1), np.int64)
+        kernels.count_candidates(run.groups.masks, bits, np.array([0, rows]), self.counts)
+        self.starts = np.append(0, self.counts.cumsum())
+        """By component where its candidates begin, and where they end."""
+        self.candidates = np.empty(int(self.starts[-1]), np.int32)
+        kernels.list_candidates(run.groups.masks, bits, self.starts, self.candidates)
+        self._bounds, self._before = run.bounds(tabled=False), np.empty((program.count, 0), np.int32)
         self._everything = (1 << program.count) - 1
         self._kleene = sum(1 << i for i, event in enumerate(program.branch.components) if event.is_kleene)
         self._in_sequence = len(program.branch.precedes) == program.count * (program.count - 1) // 2
@@ -186,26 +196,35 @@ class _BranchRun:
         self._sizes, self._promised = np.empty(program.count, np.int64), np.empty((3, program.count))
         self._blocks: list[Block] = []
 
+    def look_up(self, stretches: Sequence[Stretch]) -> None:
+        """Makes tables of scopes, if so many events will be bound that they pay."""
+        roots = max(int(self.counts[stretch.order[0], 0]) for stretch in stretches)
+        if worth_tables(roots, max(stretch.partials for stretch in stretches), self._rows):
+            self._bounds = self._run.bounds(tabled=True)
+            self._before = np.empty((self.program.count, self._rows + 1), np.int32)
+            kernels.count_before(self.starts, self.candidates, self._before)
+
     def matches(self, stretch: Stretch) -> Iterator[Matches]:
+        """The matches that end in a stretch, in blocks."""
         order = stretch.order
         if stretch.tree:
             self._shares = np.array(stretch.shares, np.float64)
             # Kleene components come last, and the root is a single event.
             order = tuple(sorted(order, key=lambda component: (self._kleene >> component) & 1))
-        steps = self._program.steps(order)
+        steps = self.program.steps(order)
         single = len(order) - self._kleene.bit_count()
         dynamic = single if stretch.tree else 0
         self._blocks = [
-            Block.empty(self._program.width, self._run.room, tree=depth < dynamic) for depth in range(len(order) + 1)
+            Block.empty(self.program.width, self._run.room, tree=depth < dynamic) for depth in range(len(order) + 1)
         ]
         for block in self._roots(steps[0]):
             yield from self._complete(steps, 0, dynamic, block)
 
     def _roots(self, step: Step) -> Iterator[Block]:
         """Partial matches of the first component alone."""
-        program, run = self._program, self._run
+        program, run = self.program, self._run
         component = step.component
-        places = self._candidates[self._starts[component] : self._starts[component + 1]]
+        places = self.candidates[self.starts[component] : self.starts[component + 1]]
         segments = run.segment_of(places)
         first, last = run.wanted[0].take(segments), run.wanted[1].take(segments)
         fresh = places >= first
@@ -256,10 +275,10 @@ class _BranchRun:
         self, block: Block, out: Block, component: int, active: int, bound_set: int, kleene: bool, *, further: bool = False
     ) -> Iterator[Block]:
         """Blocks of the partial matches with one more event of a component; of the one each chooses if it is negative."""
-        program, run = self._program, self._run
+        program, run = self.program, self._run
         low, high = np.empty(block.count, np.int64), np.empty(block.count, np.int64)
         stream = (run.groups.offsets, run.segments, run.clock, run.rank)
-        scopes = (run.wanted, self._bounds, self._before, self._starts, self._candidates, run.alive, run.groups.order)
+        scopes = (run.wanted, self._bounds, self._before, self.starts, self.candidates, run.alive, run.groups.order)
         if component >= 0:
             slots = program.scope_slots(component, bound_set)
             freshness = kernels.ANYWHERE
@@ -267,7 +286,7 @@ class _BranchRun:
                 freshness = kernels.ALWAYS
             elif not kleene and bound_set | 1 << component == self._everything:
                 freshness = kernels.IF_NONE
-            chosen, asked = np.array([component]), np.array([active])
+            chosen, asked, reads = np.array([component]), np.array([active]), program.read_slots(component, active, further)
             evaluations = kernels.find_scopes(
                 component, *slots, freshness, block.count, block.parts, *stream, run.order_matters, run.window, *scopes, low,
                 high,
@@ -275,6 +294,7 @@ class _BranchRun:
         else:
             singles = self._everything & ~self._kleene
             chosen, asked = np.empty(block.count + 1, np.int64), np.empty(block.count + 1, np.int64)
+            reads = chosen[:0]
             evaluations = kernels.choose_scopes(
                 singles, self._everything, program.ends, block.count, block.parts, block.sets, program.slots, program.relation,
                 program.needs, program.via, program.compiled, self._shares, *stream, run.window, *scopes, low, high, chosen,
@@ -283,21 +303,21 @@ class _BranchRun:
         run.metrics.evaluations += int(evaluations)
         state = np.zeros(3, np.int64)
         while True:
-            status = kernels.extend(
-                further, chosen, asked, block.count, block.parts, block.sets, program.slots, program.distinct, bound_set, low,
-                high, self._candidates, self._bound, self._selected, state, out.parts, out.sets, program.filter, self._rows,
-                *run.filled,
+            status = extension.extend(
+                further, chosen, asked, reads, WORTH_SHARING, block.count, block.parts, block.sets, program.slots,
+                program.distinct, bound_set, low, high, self.candidates, self._bound, self._selected, state, out.parts,
+                out.sets, program.filter, self._rows, *run.filled,
             )  # fmt: skip
             check_overflow(run.filled[3])
-            out.count = int(state[kernels.COUNT])
+            out.count = int(state[extension.COUNT])
             if out.count:
                 yield out
-            if status == kernels.DONE:
+            if status == extension.DONE:
                 break
 
     def _elements(self, steps: Sequence[Step], depth: int, dynamic: int, first: Block) -> Iterator[Matches]:
         """Completes partial matches that have just got the first element of a Kleene component, for every choice of more."""
-        program, nodes = self._program, self._nodes
+        program, nodes = self.program, self._nodes
         step = steps[depth]
         slots = program.slots[:, step.component]
         quantifier = program.branch.components[step.component].quantifier
@@ -352,22 +372,22 @@ class _BranchRun:
         evaluator = self._evaluator(have, block.parts[:, : block.count])
         held = np.ones(block.count, bool)
         for number in later:
-            held &= evaluator.holds(self._program.branch.conditions[number].condition.expression)
+            held &= evaluator.holds(self.program.branch.conditions[number].condition.expression)
         block.keep(held)
 
     def _decide_in_tree(self, block: Block) -> None:
         """The same for partial matches with different sets of bound components."""
-        conditions = self._program.branch.conditions
-        asked = [number for number in range(len(conditions)) if not (self._program.compiled >> number) & 1]
+        conditions = self.program.branch.conditions
+        asked = [number for number in range(len(conditions)) if not (self.program.compiled >> number) & 1]
         have_set, newest = block.sets[:, : block.count]
         held = np.ones(block.count, bool)
         for number in asked:
-            need = int(self._program.needs[number])
+            need = int(self.program.needs[number])
             if need & self._kleene:
                 continue
             rows = np.flatnonzero(held & (have_set & need == need) & ((need >> newest) & 1 == 1))
             if rows.size:
-                have = [component for component in range(self._program.count) if (need >> component) & 1]
+                have = [component for component in range(self.program.count) if (need >> component) & 1]
                 evaluator = self._evaluator(have, block.parts[:, rows])
                 held[rows] = evaluator.holds(conditions[number].condition.expression)
         block.keep(held)
@@ -377,7 +397,7 @@ class _BranchRun:
         return MatchEvaluator(self._plan.bound, self._run.events.gather, MatchRows(matches))
 
     def _as_matches(self, have: Sequence[int], parts: Array) -> Matches:
-        program = self._program
+        program = self.program
         singles: dict[str, Array] = {}
         lists: dict[str, tuple[Array, Array]] = {}
         for component in sorted(have):
@@ -394,18 +414,18 @@ class _BranchRun:
         return Matches(parts.shape[1], singles, lists, first, last)
 
     def _lists(self, component: int, parts: Array) -> tuple[Array, Array]:
-        slots = self._program.slots[:, component]
+        slots = self.program.slots[:, component]
         lengths = parts[slots[LENGTH]].astype(np.int64)
         offsets = np.zeros(lengths.size + 1, np.int64)
         places = np.empty(int(lengths.sum()), np.int32)
-        kernels.read_elements(
+        extension.read_elements(
             parts[slots[NODE]].astype(np.int64), lengths, self._nodes.place, self._nodes.before, offsets, places
         )
         return offsets, places
 
     def _finished(self, block: Block) -> Matches:
         """Complete matches: those that end where they are asked for, whose events differ and agree on all tests."""
-        program, run = self._program, self._run
+        program, run = self.program, self._run
         matches = self._as_matches(range(program.count), block.parts[:, : block.count])
         if not self._kleene:
             return matches  # single events are looked for only where the match may end

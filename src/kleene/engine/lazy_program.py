@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.schema import Kind
-from kleene.engine.filters import FlatBody, Program
+from kleene.engine.filters import FlatBody, Program, loop_lines
 from kleene.engine.kernels import LazyFilter, compile_lazy_filter, generated
 from kleene.engine.kernels import lazy as kernels
 from kleene.pattern import predicates as p
@@ -91,10 +91,7 @@ class LazyProgram:
             event = self.branch.components[component]
             first, further, later = 0, 0, []
             for number, item in enumerate(self.branch.conditions):
-                read = item.condition.variables
-                if event.variable not in read or not read <= have | {event.variable}:
-                    continue
-                if item.via and item.via <= have:
+                if not item.is_asked(event.variable, have | {event.variable}):
                     continue
                 roles = self._roles(item, component) if number in self._numbers else None
                 if roles is None or (not have and FIRST in roles):  # no filter is asked about the event that comes first
@@ -122,6 +119,15 @@ class LazyProgram:
         return (
             self.slots[1, nearest], self.slots[0, following], self.slots[0, first], self.slots[1, last],
         )  # fmt: skip
+
+    @cache  # noqa: B019 - a program lives as long as its matcher
+    def read_slots(self, component: int, conditions: int, further: bool) -> Array:
+        """The slots of bound events that conditions of the filter read when a component gets its first or a further event."""
+        read = 0
+        for number, needed in enumerate(self.needs.tolist()):
+            read |= needed if (conditions >> number) & 1 else 0
+        others = [other for other in range(self.count) if (read >> other) & 1 and (other != component or further)]
+        return np.unique(self.slots[:2, others])
 
     def _overlaps(self) -> tuple[Array, tuple[tuple[int, int], ...]]:
         """Components that may not bind the same event though nothing orders them: per single component the set of other single
@@ -185,15 +191,12 @@ class LazyProgram:
     def _loop(self, columns: Program, component: int, role: int, number: int) -> list[str]:
         body = CandidateBody(columns, component, role, self._index, self.slots)
         held = body.truth(self.branch.conditions[number].condition.expression)[0]
+        rest = ("selected[kept] = place", f"kept += 1 if {held} else 0")
+        loop = ("for position in range(n):", "place = selected[position]")
         return [
             f"        if conditions & {1 << number}:",
-            *(f"            {line}" for line in body.hoisted),
             "            kept = 0",
-            "            for position in range(n):",
-            "                place = selected[position]",
-            *(f"                {line}" for line in body.inside),
-            "                selected[kept] = place",
-            f"                kept += 1 if {held} else 0",
+            *(f"            {line}" for line in loop_lines(body, loop, rest)),
             "            n = kept",
         ]
 

@@ -170,9 +170,7 @@ class Scopes:
         self._working = working
         self._random = np.random.default_rng(seed)
         some = reduce(or_, (1 << bit for bit in bits.values()), 0)
-        rows = np.arange(len(working))
-        if most is not None and rows.size > most:
-            rows = _stretches(rows, most)
+        rows = stretches(len(working), len(working) if most is None else most)
         looked = rows.size
         rows = rows[(working.masks.take(rows) & some) != 0]
         self.events = round(rows.size * len(working) / looked) if looked else 0
@@ -182,10 +180,11 @@ class Scopes:
         self._masks = working.masks.take(rows)
         self._codes: Array | None = None
         if partition and rows.size:
-            codes, _ = combined_codes([without_nulls(working.gather(name, rows)) for name in partition])
+            codes, count = combined_codes([without_nulls(working.gather(name, rows)) for name in partition])
             self._codes = codes
-            self._by_key = np.sort(codes * rows.size + np.arange(rows.size))
-            self._by_key_row = self._by_key % rows.size
+            # A stable sort of small integers takes linear time.
+            self._by_key_row = np.argsort(codes.astype(np.uint16) if count <= 1 << 16 else codes, kind="stable")
+            self._by_key = codes.take(self._by_key_row) * rows.size + self._by_key_row
         self._of: dict[tuple[str, bool], Array] = {}
 
     def same_partition(self, anchors: int) -> float:
@@ -193,7 +192,7 @@ class Scopes:
         if self._codes is None:
             return 1.0
         size = self._rows.size
-        rows = self._drawn(size, anchors)
+        rows = drawn(self._random, size, anchors)
         low, high = self._within(rows)
         if int((high - low - 1).sum()) == 0:
             low, high = np.zeros_like(rows), np.full_like(rows, size)
@@ -203,14 +202,13 @@ class Scopes:
 
     def selectivities(self, conditions: Iterable[Expression], pairs: int) -> dict[str, float]:
         """The selectivity of each condition, by its text, if it could be measured."""
-        found: dict[str, float] = {}
-        for condition in conditions:
-            text = expression_text(condition)
-            if text not in found and self._is_measurable(condition):
-                held = self._held(condition, pairs)
-                if held is not None:
-                    found[text] = share(int(held.sum()), held.size)
-        return found
+        measured = {expression_text(condition): self.selectivity(condition, pairs) for condition in conditions}
+        return {text: found for text, found in measured.items() if found is not None}
+
+    def selectivity(self, condition: Expression, pairs: int) -> float | None:
+        """The selectivity of a condition; None if it cannot be measured."""
+        held = self._held(condition, pairs) if self._is_measurable(condition) else None
+        return None if held is None else share(int(held.sum()), held.size)
 
     def _is_measurable(self, condition: Expression) -> bool:
         """Whether one event for each variable decides a condition."""
@@ -258,9 +256,9 @@ class Scopes:
         begin = np.searchsorted(candidates, base + low)
         counts = np.maximum(np.searchsorted(candidates, base + high) - begin, 0)
         ends = np.cumsum(counts)
-        drawn = self._drawn(int(ends[-1]) if ends.size else 0, pairs)
-        which = np.searchsorted(ends, drawn, side="right")
-        chosen = candidates.take(begin.take(which) + drawn - (ends - counts).take(which))
+        numbers = drawn(self._random, int(ends[-1]) if ends.size else 0, pairs)
+        which = np.searchsorted(ends, numbers, side="right")
+        chosen = candidates.take(begin.take(which) + numbers - (ends - counts).take(which))
         if keyed:
             chosen %= self._rows.size
         extended = {name: rows.take(which) for name, rows in tuples.items()}
@@ -318,11 +316,7 @@ class Scopes:
 
     def _some(self, rows: Array, most: int) -> Array:
         """At most so many of the rows, in order."""
-        return rows if rows.size <= most else rows.take(self._drawn(rows.size, most))
-
-    def _drawn(self, count: int, most: int) -> Array:
-        """At most so many of the numbers below `count`, in order."""
-        return np.arange(count) if count <= most else np.sort(self._random.integers(0, count, most))
+        return rows if rows.size <= most else rows.take(drawn(self._random, rows.size, most))
 
     def _evaluate(self, condition: Expression, tuples: Mapping[str, Array]) -> Array:
         """Where the condition holds; Kleene variables have one element."""
@@ -340,6 +334,14 @@ class Scopes:
         return MatchEvaluator(self._bound, self._working.gather, MatchRows(matches)).holds(condition)
 
 
+def drawn(random: np.random.Generator, count: int, most: int) -> Array:
+    """At most so many of the numbers below `count`, in order: one at random of each of as many equal parts."""
+    if count <= most:
+        return np.arange(count)
+    numbers = (np.arange(most) + random.random(most)) * (count / most)
+    return np.minimum(numbers.astype(np.int64), count - 1)
+
+
 def share(held: int, count: int) -> float:
     """The share of `held` among `count`, never 0, which a sample cannot tell.
 
@@ -353,11 +355,17 @@ def _size(tuples: Mapping[str, Array]) -> int:
     return int(next(iter(tuples.values())).size)
 
 
-def _stretches(rows: Array, most: int) -> Array:
-    """At most so many of the rows, in stretches that are spread evenly."""
-    length = most // STRETCHES
-    begins = np.linspace(0, rows.size - length, STRETCHES).astype(np.int64)
-    return np.concatenate([rows[begin : begin + length] for begin in begins])
+def stretches(rows: int, most: int, count: int = STRETCHES) -> Array:
+    """At most so many of the rows, in so many stretches that are spread evenly.
+
+    >>> stretches(100, 6, 2)
+    array([ 0,  1,  2, 97, 98, 99])
+    """
+    if rows <= most:
+        return np.arange(rows)
+    length = most // count
+    begins = np.arange(count) * (rows - length) // (count - 1)
+    return (begins[:, None] + np.arange(length)).ravel()
 
 
 # Tables and streams

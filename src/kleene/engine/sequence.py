@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kleene.engine.filter_values import filter_column
 from kleene.engine.filters import ColumnSpec, FilterProgram, build_filter, check_overflow, fill_columns, no_filter
-from kleene.engine.grouping import combined_codes, group_rows, value_codes, without_nulls
+from kleene.engine.grouping import value_codes, without_nulls
 from kleene.engine.kernels import sequence as kernels
 from kleene.engine.matcher import Metrics
 from kleene.engine.matches import Matches
@@ -24,6 +24,7 @@ from kleene.engine.placed import PlacedColumns
 from kleene.engine.reporting import ReportingMatcher
 from kleene.engine.vectorized import Evaluator
 from kleene.engine.working_matcher import BLOCK, RUN_ROWS
+from kleene.engine.working_pass import Grouped, group_working
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.sequence import SequencePlan
 
@@ -62,8 +63,15 @@ class SequencePass:
     """One pass of sequence scan and construction over a working set."""
 
     def __init__(
-        self, plan: SequencePlan, program: FilterProgram | None, working: WorkingSet, metrics: Metrics, block: int
+        self,
+        plan: SequencePlan,
+        program: FilterProgram | None,
+        working: WorkingSet,
+        metrics: Metrics,
+        block: int,
+        grouped: Grouped | None = None,
     ) -> None:
+        """`grouped` are the rows by the partition of the plan, if that is known."""
         self._plan = plan
         self._program = program
         self._working = working
@@ -71,8 +79,7 @@ class SequencePass:
         self._metrics = metrics
         self._block = block
         self._rank = working.rank()
-        self._codes, count = self._partition_codes()
-        self._groups = group_rows(self._codes, count, working.ts, working.masks)
+        self._codes, self._groups = grouped or group_working(working, plan.scan.partition)
         self._indexes = self._negative_indexes()
         self.events = PlacedColumns(working, self._groups)
         self.ts = self._groups.ts
@@ -83,12 +90,6 @@ class SequencePass:
         alone = len(self._variables) == 1
         self.earliest = None if alone else int(working.ts[0])
         """The time of the earliest event that a later match may have; alone, an event is a match by itself."""
-
-    def _partition_codes(self) -> tuple[Array | None, int]:
-        """The partition of each row as a code, and how many codes there are; None without partitioning."""
-        if not self._plan.scan.partition:
-            return None, 1
-        return combined_codes([without_nulls(self._working.column(name)) for name in self._plan.scan.partition])
 
     def _negative_indexes(self) -> list[NegativeIndex]:
         negation = self._plan.negation

@@ -4,7 +4,7 @@ clock, negation, and under NON-OVERLAP where the last reported match ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from kleene.common.errors import DataError
 from kleene.engine.filter_values import filter_column
 from kleene.engine.filters import ColumnSpec
-from kleene.engine.grouping import combined_codes, group_rows, value_codes, without_nulls
+from kleene.engine.grouping import Groups, combined_codes, group_rows, value_codes, without_nulls
 from kleene.engine.matcher import Metrics
 from kleene.engine.matches import Matches
 from kleene.engine.negation import NegativeIndex
@@ -53,6 +53,18 @@ def in_partitions(bound: BoundQuery, column: Callable[[str], pa.Array], count: i
     return inside
 
 
+Grouped = tuple[Array | None, Groups]
+"""The partition of each row as a code (None without partitioning), and the rows grouped by it."""
+
+
+def group_working(working: WorkingSet, partition: Sequence[str]) -> Grouped:
+    """The rows of a working set by the attributes that divide them."""
+    if not partition:
+        return None, group_rows(None, 1, working.ts, working.masks)
+    codes, count = combined_codes([without_nulls(working.column(name)) for name in partition])
+    return codes, group_rows(codes, count, working.ts, working.masks)
+
+
 class WorkingPass:
     """One pass over a working set."""
 
@@ -73,11 +85,7 @@ class WorkingPass:
         self._block = block
         arrival = plan.total_order and plan.ties == "arrival"
         self._rank = np.arange(len(working), dtype=np.int64) if arrival else working.rank()
-        self._codes: Array | None = None
-        count = 1
-        if plan.partition:
-            self._codes, count = combined_codes([without_nulls(working.column(name)) for name in plan.partition])
-        self.groups = group_rows(self._codes, count, working.ts, working.masks)
+        self._codes, self.groups = group_working(working, plan.partition)
         self.ts = self.groups.ts
         self.events = PlacedColumns(working, self.groups)
         self.rank = self.ts if self._rank is working.ts else self.groups.places(self._rank)
@@ -96,6 +104,11 @@ class WorkingPass:
         """Per segment the place where its last reported match ends, under NON-OVERLAP."""
         self.earliest: int | None = None
         """The time of the earliest start of a run that is still alive."""
+
+    @property
+    def grouped(self) -> Grouped:
+        """How rows are grouped, for another pass over the same rows."""
+        return self._codes, self.groups
 
     def _test_codes(self) -> Array:
         """Per test a code by place: -1 where the event's type lacks the attribute, -2 where it is NULL."""

@@ -17,11 +17,11 @@ from kleene.plan.statistics import Statistics, window_in_units
 
 LISTED = 3.0
 """Nanoseconds per relevant event and component to list candidates."""
-TABLED = 4.0
+TABLED = 5.0
 """Nanoseconds more to make tables of scopes, where many events are bound."""
-SEARCHED = 50.0
+SEARCHED = 65.0
 """Nanoseconds to search for the scope of a partial match instead, where few are."""
-WORTH_TABLES = 8
+WORTH_TABLES = 3
 """Scopes are looked up in tables if one in this many events or more is bound or begins a match."""
 PUSHED = 45.0
 """Nanoseconds to push an event on its stack, or to begin construction with it."""

@@ -24,7 +24,7 @@ Cost: microseconds for each new set, remembered by `Subsets`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, factorial, prod
@@ -144,75 +144,35 @@ def subsets(model: Model) -> Subsets:
     return Subsets(model)
 
 
-class Subsets:
-    """Sets of components of a model, each estimated once.
+@lru_cache(maxsize=64)
+def partial_order(count: int, precedes: frozenset[tuple[int, int]]) -> PartialOrder:
+    """The order of the components; the same object for all models of a branch, for extensions take time to count."""
+    return PartialOrder(count, precedes)
 
-    >>> Subsets(Model((3, 5), frozenset(), (), window=2)).tuples(0b11)
-    60.0
-    """
 
-    __slots__ = (
-        "_after", "_comparable", "_conditions", "_extensions", "_implied", "_incomparable", "_known", "_prices", "_rates",
-        "_reach",
-    )  # fmt: skip
+class PartialOrder:
+    """The order of the components of a branch, and the linear extensions of sets of them, each counted once."""
 
-    def __init__(self, model: Model) -> None:
-        components = range(len(model.rates))
-        self._reach = min(model.window, LARGEST) * model.same_partition
-        self._rates = [_rate(rate, self._reach, model.kleene >> i & 1) for i, rate in enumerate(model.rates)]
-        self._after = [sum(1 << j for j in components if (i, j) in model.precedes) for i in components]
-        assert all(self._after[j] & ~self._after[i] == 0 for i, j in model.precedes), "the order is transitively closed"
-        before = [sum(1 << i for i in components if (i, j) in model.precedes) for j in components]
-        everything = (1 << len(model.rates)) - 1
+    __slots__ = ("_after", "_comparable", "_extensions", "_incomparable")
+
+    def __init__(self, count: int, precedes: frozenset[tuple[int, int]]) -> None:
+        components = range(count)
+        self._after = [sum(1 << j for j in components if (i, j) in precedes) for i in components]
+        assert all(self._after[j] & ~self._after[i] == 0 for i, j in precedes), "the order is transitively closed"
+        before = [sum(1 << i for i in components if (i, j) in precedes) for j in components]
+        everything = (1 << count) - 1
         self._comparable = [self._after[i] | before[i] for i in components]
         assert not any(self._comparable[i] >> i & 1 for i in components), "nothing precedes itself"
         self._incomparable = [everything & ~self._comparable[i] for i in components]
-        # By the highest component read, so that a set adds what its highest component decides to what the others decide.
-        self._implied = model.implied
-        self._prices = [(mask, price) for (mask, _), price in zip(model.conditions, model.prices, strict=False) if price]
-        self._conditions: list[list[tuple[int, float]]] = [[] for _ in range(len(model.rates) + 1)]
-        for mask, share in model.conditions:
-            self._conditions[mask.bit_length()].append((mask, share))
-        constant = prod(share for _, share in self._conditions[0])
-        self._known: dict[int, tuple[float, float, float]] = {0: (1.0, constant, 0.0)}
         self._extensions = {0: 1}
 
-    def extend(self, bound: int, component: int) -> Step:
-        """The cost of binding a component when the set `bound` is bound."""
-        added = 1 << component
-        assert not bound & added, "a component is bound once"
-        both = bound | added
-        decided = self._decided(bound)
-        tuples = self.tuples(both)
-        evaluations, partial_matches = tuples * decided, tuples * self._decided(both)
-        price = sum(price for mask, price in self._prices if mask & added and not mask & ~both)
-        scopes = SCOPE * self.tuples(bound) * decided
-        nanoseconds = (EVALUATION + price) * evaluations + PARTIAL * partial_matches + scopes
-        return Step(component, evaluations, partial_matches, nanoseconds)
-
-    def tuples(self, mask: int) -> float:
-        """Tuples of one event for each component of a set in scope of each other, per unit of time; none of the empty set."""
-        return self._estimated(mask)[2]
-
-    def partial_matches(self, mask: int) -> float:
-        """The tuples that satisfy all conditions on the set."""
-        return self.tuples(mask) * self._decided(mask)
-
-    def _decided(self, mask: int) -> float:
-        """The share of tuples that satisfies the conditions on the set, implied ones included."""
-        share = self._estimated(mask)[1]
-        for read, implied, between in self._implied:
-            if not read & ~mask and between & ~mask:
-                share *= implied
-        return share
-
     def extensions(self, mask: int) -> int:
-        """The linear extensions of the order on a set: in how many sequences its events may come.
+        """The linear extensions of the order on a set.
 
         A set whose parts are ordered one after another, or not at all, is counted part by part. SEQ and AND make no other
         sets, so that this takes polynomial time; any other order is counted by the component that comes last.
 
-        >>> Subsets(Model((1, 1, 1), frozenset({(0, 2), (1, 2)}), (), window=1)).extensions(0b111)
+        >>> PartialOrder(3, frozenset({(0, 2), (1, 2)})).extensions(0b111)
         2
         """
         found = self._extensions.get(mask)
@@ -230,6 +190,77 @@ class Subsets:
             return self.extensions(part) * self.extensions(mask ^ part)
         last = (i for i in range(mask.bit_length()) if mask >> i & 1 and not self._after[i] & mask)
         return sum(self.extensions(mask ^ 1 << i) for i in last)
+
+
+class Subsets:
+    """Sets of components of a model, each estimated once.
+
+    >>> Subsets(Model((3, 5), frozenset(), (), window=2)).tuples(0b11)
+    60.0
+    """
+
+    __slots__ = (
+        "_conditions", "_decided", "_implied", "_known", "_order", "_prices", "_rates", "_reach",
+    )  # fmt: skip
+
+    def __init__(self, model: Model) -> None:
+        self._reach = min(model.window, LARGEST) * model.same_partition
+        self._rates = [_rate(rate, self._reach, model.kleene >> i & 1) for i, rate in enumerate(model.rates)]
+        self._order = partial_order(len(model.rates), model.precedes)
+        # By the highest component read, so that a set adds what its highest component decides to what the others decide.
+        self._implied = model.implied
+        self._prices = [(mask, price) for (mask, _), price in zip(model.conditions, model.prices, strict=False) if price]
+        self._conditions: list[list[tuple[int, float]]] = [[] for _ in range(len(model.rates) + 1)]
+        for mask, share in model.conditions:
+            self._conditions[mask.bit_length()].append((mask, share))
+        constant = prod(share for _, share in self._conditions[0])
+        self._known: dict[int, tuple[float, float, float]] = {0: (1.0, constant, 0.0)}
+        self._decided: dict[int, tuple[float, float]] = {}
+
+    def extend(self, bound: int, component: int) -> Step:
+        """The cost of binding a component when the set `bound` is bound."""
+        assert not bound >> component & 1, "a component is bound once"
+        tuples, decided = self._totals(bound | 1 << component)
+        (nanoseconds,) = self.costs(bound, (component,))
+        return Step(component, tuples * self._totals(bound)[1], tuples * decided, nanoseconds)
+
+    def costs(self, bound: int, components: Iterable[int]) -> list[float]:
+        """The same in time alone, of several components: planners ask that of many sets."""
+        before, decided = self._totals(bound)
+        scopes, known, found = SCOPE * before * decided, self._decided, []
+        for component in components:
+            both = bound | 1 << component
+            tuples, share = known.get(both) or self._totals(both)
+            price = EVALUATION
+            for mask, further in self._prices:
+                if mask >> component & 1 and not mask & ~both:
+                    price += further
+            found.append(price * tuples * decided + PARTIAL * tuples * share + scopes)
+        return found
+
+    def tuples(self, mask: int) -> float:
+        """Tuples of one event for each component of a set in scope of each other, per unit of time; none of the empty set."""
+        return self._estimated(mask)[2]
+
+    def partial_matches(self, mask: int) -> float:
+        """The tuples that satisfy all conditions on the set."""
+        tuples, decided = self._totals(mask)
+        return tuples * decided
+
+    def _totals(self, mask: int) -> tuple[float, float]:
+        """The tuples of a set, and the share of them that satisfies the conditions on it, implied ones included."""
+        found = self._decided.get(mask)
+        if found is None:
+            _, share, tuples = self._estimated(mask)
+            for read, implied, between in self._implied:
+                if not read & ~mask and between & ~mask:
+                    share *= implied
+            found = self._decided[mask] = tuples, share
+        return found
+
+    def extensions(self, mask: int) -> int:
+        """The linear extensions of the order on a set: in how many sequences its events may come."""
+        return self._order.extensions(mask)
 
     def _estimated(self, mask: int) -> tuple[float, float, float]:
         """Of a set: r_1 ... r_k (p W)^(k-1), the share of tuples that satisfies its conditions, and the number of tuples."""

@@ -10,7 +10,8 @@ It answers every pattern under skip_till_any_match: SEQ, AND, OR, nested, with K
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kleene.common.errors import PlanningError, Problem, nearest
@@ -50,9 +51,16 @@ class LazyCondition:
     via: frozenset[str] = frozenset()
     """Of a comparison that others imply: the variables between. Once they are bound it is not asked."""
 
-    @property
-    def text(self) -> str:
-        return expression_text(self.condition.expression)
+    text: str = field(init=False, compare=False)
+    """By which statistics know it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", expression_text(self.condition.expression))
+
+    def is_asked(self, variable: str, have: AbstractSet[str]) -> bool:
+        """Whether it is decided when a variable is bound, with which the variables `have` are."""
+        read = self.condition.variables
+        return variable in read and read <= have and not (self.via and self.via <= have)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from kleene.plan.cost import Model, Step, Subsets, chain, subsets
+from kleene.plan.cost import Model, Subsets, chain, subsets
 
 Planner = Callable[[Model], tuple[int, ...]]
 
@@ -58,10 +58,10 @@ def greedy(model: Model) -> tuple[int, ...]:
     known, bound, order = subsets(model), 0, []
     rest = list(range(len(model.rates)))
     while rest:
-        step = min((known.extend(bound, component) for component in rest), key=lambda step: step.nanoseconds)
-        order.append(step.component)
-        rest.remove(step.component)
-        bound |= 1 << step.component
+        costs = known.costs(bound, rest)
+        best = rest.pop(costs.index(min(costs)))
+        order.append(best)
+        bound |= 1 << best
     return tuple(order)
 
 
@@ -80,13 +80,13 @@ def dynamic(model: Model) -> tuple[int, ...]:
     for _ in range(count):
         longer: dict[int, tuple[float, tuple[int, ...]]] = {}
         for bound, (cost, order) in best.items():
-            for component in range(count):
-                mask = bound | 1 << component
-                if mask == bound:
-                    continue
-                found = (cost + known.extend(bound, component).nanoseconds, (*order, component))
-                if mask not in longer or found < longer[mask]:
-                    longer[mask] = found
+            rest = [component for component in range(count) if not bound >> component & 1]
+            for component, further in zip(rest, known.costs(bound, rest), strict=True):
+                mask, total = bound | 1 << component, cost + further
+                other = longer.get(mask)
+                if other is None or total <= other[0]:
+                    found = (total, (*order, component))
+                    longer[mask] = found if other is None else min(found, other)
         best = dict(sorted(longer.items(), key=lambda item: item[1])[:kept])
     ((_, order),) = best.values()
     return order
@@ -117,14 +117,14 @@ def _best_move(known: Subsets, order: tuple[int, ...]) -> tuple[int, ...] | None
 
     A move changes nothing for the steps before the first and after the last component moved.
     """
-    costs = [step.nanoseconds for step in _steps(known, 0, order)]
+    costs = list(_costs(known, 0, order))
     most, best, bound = 0.0, None, 0
     for low, component in enumerate(order):
         for moved in _moves(order[low : low + WIDEST_MOVE]):
             high = low + len(moved)
             now, cost = sum(costs[low:high]), 0.0
-            for step in _steps(known, bound, moved):
-                cost += step.nanoseconds
+            for step in _costs(known, bound, moved):
+                cost += step
                 if now - cost <= max(most, ROUNDING * now):
                     break
             else:
@@ -149,10 +149,10 @@ def _moves(part: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
             yield (last, *before, first, *after, part[middle])
 
 
-def _steps(known: Subsets, bound: int, order: Sequence[int]) -> Iterator[Step]:
-    """The steps that bind some components in an order when the set `bound` is bound."""
+def _costs(known: Subsets, bound: int, order: Sequence[int]) -> Iterator[float]:
+    """What the steps cost that bind some components in an order when the set `bound` is bound."""
     for component in order:
-        yield known.extend(bound, component)
+        yield known.costs(bound, (component,))[0]
         bound |= 1 << component
 
 

@@ -1,4 +1,4 @@
-"""Lazy evaluation: partial matches extended by one component at a time, in any order, from the events of a working set.
+"""Lazy evaluation: the candidates in scope of partial matches (`kleene.engine.kernels.extension` extends them by these).
 
 Events are known by their places: partition by partition (segments), in stream order within each. The candidates of a component
 in a scope are a range of its list, found by binary search; where so many events will be bound that it pays, tables replace the
@@ -10,7 +10,7 @@ there, earlier and later ones alike.
 
 A scope (sections 4 and 5 of the paper) begins after the latest bound event that must precede the component, ends before the
 earliest that must follow it, and lies in the window that the bound events leave. Cost: some 25 ns a partial match with tables
-(4-8 ns an event to make them), 100-200 ns by search; and 2-3 ns a candidate in its scope.
+(4-8 ns an event to make them), 100-200 ns by search.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from kleene.engine.kernels import LazyFilter, inlined, kernel
+from kleene.engine.kernels import inlined, kernel
 
 Array = np.ndarray[Any, Any]
 
@@ -28,11 +28,6 @@ AFTER, BEFORE, LOW, HIGH = range(4)
 first in its window, the end of its window.
 """
 BOUNDS = 4
-
-PARTIAL, OFFSET, COUNT = range(3)
-"""Entries of the `state` array: where to go on, and how many partial matches were written."""
-
-DONE, OUTPUT_FULL = 0, 1
 
 ANYWHERE, ALWAYS, IF_NONE = range(3)
 """Which events must be among the places asked for, see `find_scopes`."""
@@ -162,33 +157,40 @@ def number_segments(offsets: Array, segments: Array) -> None:
 def count_candidates(masks: Array, bits: Array, bounds: Array, counts: Array) -> None:
     """Counts the rows that have each bit, slice by slice: slice i is the rows from `bounds[i]` to before `bounds[i + 1]`."""
     for piece in range(bounds.size - 1):
+        part = masks[bounds[piece] : bounds[piece + 1]]
         for index in range(bits.size):
             bit = bits[index]
             found = 0
-            for row in range(bounds[piece], bounds[piece + 1]):
-                found += (masks[row] >> bit) & 1
+            for row in range(part.size):
+                found += (part[row] >> bit) & 1
             counts[index, piece] += found
 
 
 @kernel
-def list_candidates(masks: Array, bits: Array, before_place: Array, starts: Array, candidates: Array) -> None:
-    """Lists the candidates of each component: component u's are `candidates[starts[u] : starts[u + 1]]`.
-
-    Also counts, where there is room for it, how many of them come before each place.
-    """
-    tabled = before_place.shape[1] > 0
+def list_candidates(masks: Array, bits: Array, starts: Array, candidates: Array) -> None:
+    """Lists the candidates of each component: component u's are `candidates[starts[u] : starts[u + 1]]`."""
     for component in range(bits.size):
         bit = bits[component]
-        start = starts[component]
-        found = start
+        found = starts[component]
         for place in range(masks.size):
-            if tabled:
-                before_place[component, place] = found - start
             if found < candidates.size:
                 candidates[found] = place
             found += (masks[place] >> bit) & 1
-        if tabled:
-            before_place[component, masks.size] = found - start
+
+
+@kernel
+def count_before(starts: Array, candidates: Array, before_place: Array) -> None:
+    """Counts how many candidates of each component come before each place, and before the end."""
+    for component in range(starts.size - 1):
+        own = candidates[starts[component] : starts[component + 1]]
+        counts = before_place[component]
+        place = 0
+        for count in range(own.size):
+            while place <= own[count]:
+                counts[place] = count
+                place += 1
+        for rest in range(place, counts.size):
+            counts[rest] = own.size
 
 
 @kernel
@@ -201,6 +203,18 @@ def widest(ts: Array, window: int) -> int:
             low += 1
         most = max(most, row - low + 1)
     return most
+
+
+@kernel
+def count_around(places: Array, offsets: Array, segments: Array, clock: Array, window: int, bounds: Array) -> int:
+    """How many other events lie less than a window from the events at some places, in their segments."""
+    around = 0
+    for entry in range(places.size):
+        place = places[entry]
+        segment = segments[place] if segments.size else 0
+        first = _first_in_window(place, offsets[segment], clock, window, bounds)
+        around += _end_of_window(place, offsets[segment + 1], clock, window, bounds) - first - 1
+    return around
 
 
 @kernel
@@ -396,116 +410,3 @@ def choose_scopes(
             alive[order[latest]] += 1
             alive[order[to_window] if to_window < end else alive.size - 1] -= 1
     return evaluations
-
-
-@kernel
-def extend(
-    further: bool,
-    chosen: Array,
-    asked: Array,
-    count: int,
-    parts: Array,
-    sets: Array,
-    slots: Array,
-    distinct: Array,
-    bound_set: int,
-    low: Array,
-    high: Array,
-    candidates: Array,
-    bound: Array,
-    selected: Array,
-    state: Array,
-    out: Array,
-    out_sets: Array,
-    lazy_filter: LazyFilter,
-    rows: int,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-    constants: Array,
-) -> int:
-    """Extends partial matches by each of their candidates that satisfies the conditions, until the output is full.
-
-    `chosen` and `asked` have one entry, the component and its conditions (a chain), or one for each partial match (a tree);
-    in a tree `sets` has the bound components, and the one bound last. `further` extends a Kleene component by another element.
-    """
-    room = out.shape[1]
-    width = parts.shape[0]
-    tree = chosen.size > 1
-    written = 0
-    for partial in range(state[PARTIAL], count):
-        at = low[partial] + state[OFFSET]
-        if at >= high[partial]:
-            state[OFFSET] = 0
-            continue
-        component = chosen[partial] if tree else chosen[0]
-        conditions = asked[partial] if tree else asked[0]
-        have = sets[0, partial] if tree else bound_set
-        if conditions:
-            for slot in range(width):
-                bound[slot] = parts[slot, partial]
-        while at < high[partial]:
-            piece = min(high[partial] - at, room - written)
-            if piece == 0:
-                state[PARTIAL] = partial
-                state[COUNT] = written
-                return OUTPUT_FULL
-            for index in range(piece):
-                selected[index] = candidates[at + index]
-            at += piece
-            state[OFFSET] += piece
-            kept = piece
-            if conditions:
-                kept = lazy_filter(
-                    2 * component + (1 if further else 0), conditions, piece, rows, bound.ctypes, selected.ctypes, ints.ctypes,
-                    floats.ctypes, valid.ctypes, constants.ctypes,
-                )  # fmt: skip
-            apart = distinct[component] & have
-            if apart:
-                piece = kept
-                kept = 0
-                for index in range(piece):
-                    place = selected[index]
-                    differs = True
-                    for other in range(distinct.size):
-                        if (apart >> other) & 1 and parts[slots[0, other], partial] == place:
-                            differs = False
-                    selected[kept] = place
-                    kept += 1 if differs else 0
-            if kept == 0:
-                continue
-            for slot in range(width):
-                value = parts[slot, partial]
-                for index in range(written, written + kept):
-                    out[slot, index] = value
-            slot = slots[1, component]
-            for index in range(kept):
-                out[slot, written + index] = selected[index]
-            if not further and slots[0, component] != slot:
-                slot = slots[0, component]
-                for index in range(kept):
-                    out[slot, written + index] = selected[index]
-            if tree:
-                for index in range(written, written + kept):
-                    out_sets[0, index] = have | (1 << component)
-                    out_sets[1, index] = component
-            written += kept
-        state[OFFSET] = 0
-    state[PARTIAL] = count
-    state[COUNT] = written
-    return DONE
-
-
-@kernel
-def read_elements(nodes: Array, lengths: Array, node_place: Array, node_before: Array, offsets: Array, places: Array) -> None:
-    """Writes the elements that chains of nodes hold, one list after the other."""
-    end = 0
-    for entry in range(nodes.size):
-        end += lengths[entry]
-        offsets[entry + 1] = end
-        node = nodes[entry]
-        at = end
-        while node >= 0:
-            at -= 1
-            places[at] = node_place[node]
-            node = node_before[node]
