@@ -54,12 +54,16 @@ class SparkRun:
     """A run on Spark, computed when its DataFrames are."""
 
     matches: DataFrame
-    bad_rows: DataFrame
-    """The input rows with a NULL time, key or type, or an undeclared type, with a `reason` column."""
+    find_bad_rows: Callable[[], DataFrame]
     kept: DataFrame | None = None
     """What is kept for the queries of a workload that are answered together."""
     distribution: str = ""
     """How the events are distributed over tasks, in words."""
+
+    @property
+    def bad_rows(self) -> DataFrame:
+        """The input rows with a NULL time, key or type, or an undeclared type, with a `reason` column."""
+        return self.find_bad_rows()
 
     def unpersist(self) -> None:
         """Lets go of what is kept; it is computed anew when it is asked for again."""
@@ -83,7 +87,7 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
     output = from_arrow_schema(build_matcher(plan, arrow_schema(frame)).output_schema)
     ways = (_counted, _sliced, _matched)
     answer = next(found for way in ways if (found := way(plan, events, types, matcher_policy, output)) is not None)
-    return SparkRun(answer.matches, bad_events(plan, frame), distribution=answer.distribution)
+    return SparkRun(answer.matches, partial(bad_events, plan, frame), distribution=answer.distribution)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,7 @@ def type_codes(plan: Plan, frame: DataFrame) -> tuple[str, ...] | None:
     """The types that travel as numbers, each its place here, or None if they travel as they are.
 
     Text is the most expensive thing to shuffle and to hand to Python. Where the query returns columns of its own, the type is
-    only tested. Without a declared schema no other types reach the engine, or they do not matter, and the last name is for them.
+    only tested. Without a declared schema no other types reach the engine, or it does not matter which: the last name is theirs.
     """
     schema = plan.bound.schema
     if schema.type is None or schema.types is not None or not plan.transformation.columns:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +179,7 @@ def run_pass(
     with worker_interpreter(labelled):
         matches = {item.name: _of_query(labelled, item.name, item.schema(schema)) for item in queries}
     how = f"{answer.distribution}; in one pass with {len(queries) - 1} more"
-    return {item.name: SparkRun(matches[item.name], bad_events(item.plan, frame), labelled, how) for item in queries}
+    return {item.name: SparkRun(matches[item.name], partial(bad_events, item.plan, frame), labelled, how) for item in queries}
 
 
 @dataclass(frozen=True, slots=True)
