@@ -171,6 +171,7 @@ print(json.dumps(sorted(set(known) - called)))
 COLD = {
     "compressed.draw",  # samples, which are drawn where compressed matches are read
     "compressed.locate",
+    "negation.probe_times",  # the paper's index, where it is asked for
     "live.fold_alike",  # streams that come in many pieces...
     "match_buffer.prune",
     "totals.begin",

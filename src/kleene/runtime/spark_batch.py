@@ -15,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
@@ -54,7 +54,7 @@ class SparkRun:
     """A run on Spark, computed when its DataFrames are."""
 
     matches: DataFrame
-    find_bad_rows: Callable[[], DataFrame]
+    _find_bad_rows: Callable[[], DataFrame] = field(repr=False)
     kept: DataFrame | None = None
     """What is kept for the queries of a workload that are answered together."""
     distribution: str = ""
@@ -63,7 +63,7 @@ class SparkRun:
     @property
     def bad_rows(self) -> DataFrame:
         """The input rows with a NULL time, key or type, or an undeclared type, with a `reason` column."""
-        return self.find_bad_rows()
+        return self._find_bad_rows()
 
     def unpersist(self) -> None:
         """Lets go of what is kept; it is computed anew when it is asked for again."""

@@ -167,7 +167,7 @@ def first_descent(values: Array) -> int:
         if descents:
             while values[begin] >= values[begin - _1]:
                 begin += _1
-            return int(begin)
+            return np.int64(begin)
         begin = end
     return -1
 

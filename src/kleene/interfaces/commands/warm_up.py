@@ -33,6 +33,7 @@ MATCHED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("PATTERN SEQ(A a, OR(B b, D d), C c) WHERE [k] WITHIN 8", {}),
     ("PATTERN SEQ(A a, B? b, C c) WHERE [k] WITHIN 8", {"output": "compressed"}),
     ("PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_next_match(a, b[], c) { [k] AND b[i].x >= b[i-1].x } WITHIN 20", {}),
+    ("PATTERN SEQ(A a, B b, C c) WHERE skip_till_next_match(a, b, c) { [k] } WITHIN 20", {}),
     ("PATTERN SEQ(A a, B+ b[], C c) WHERE partition_contiguity(a, b[], c) { [k] } WITHIN 20", {}),
     ("PATTERN SEQ(A a, B b) WHERE strict_contiguity(a, b) { } WITHIN 10 EVENTS", {}),
     ("PATTERN SEQ(A a, B+ b[], C c) WHERE [k] WITHIN 8", {"plan": {"algorithm": "basic"}}),
@@ -70,6 +71,12 @@ TOGETHER: tuple[dict[str, str], ...] = (
 """Workloads."""
 
 
+LONG = "PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.x < b.x AND b.x < c.x WITHIN 400 RETURN a.x AS x"
+"""So much to do over REPEATED times the events that it is worth measuring what conditions let through."""
+
+REPEATED = 10
+
+
 def warm_up(tell: Callable[[str], None]) -> None:
     """Runs everything; `tell` hears how far it is."""
     from kleene.interfaces.api import query
@@ -81,6 +88,7 @@ def warm_up(tell: Callable[[str], None]) -> None:
         for text, options in (*MATCHED, *COUNTED):
             steps.append(partial(query(text).match, table, **ROLES, **options))
         steps += [partial(workload(queries).match, table, **ROLES) for queries in TOGETHER]
+        steps.append(partial(query(LONG).match, _repeated(table), **ROLES))
     for table in _encodings(made):
         steps += [partial(query(MATCHED[0][0]).match, each, **ROLES) for each in (table, _sent(table))]
     for number, step in enumerate(steps):
@@ -96,6 +104,12 @@ def _events() -> pa.Table:
 
     columns = {"type": drawn(*"ABCD"), "k": drawn(0, 1, 2), "x": drawn(None, *range(40)), "y": drawn(None, 0.0, 0.5, 1.5)}
     return pa.table({"ts": range(EVENTS), **columns, "s": drawn("left", "right")})
+
+
+def _repeated(table: pa.Table) -> pa.Table:
+    """The events over and over, at later times."""
+    places = np.tile(np.arange(EVENTS), REPEATED)
+    return table.take(places).set_column(0, "ts", pa.array(np.arange(EVENTS * REPEATED)))
 
 
 def _sent(table: pa.Table) -> pa.Table:
