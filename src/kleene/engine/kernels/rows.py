@@ -167,7 +167,7 @@ def first_descent(values: Array) -> int:
         if descents:
             while values[begin] >= values[begin - _1]:
                 begin += _1
-            return np.int64(begin)
+            return int(np.int64(begin))  # of one type with -1
         begin = end
     return -1
 
