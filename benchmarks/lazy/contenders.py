@@ -47,7 +47,8 @@ def kleene(name: str, query: Query, table: pa.Table, plan: Plan) -> Contender:
     """A run of the query over a table in memory."""
 
     def run() -> Outcome:
-        done = query.run(table, time="ts", type="type", plan=plan)
+        # A query of its own each time: one that ran before has kept its plan, but no plan that was forced.
+        done = Query(query.logical).run(table, time="ts", type="type", plan=plan)
         return Outcome(done.matches.num_rows, {key: int(getattr(done.metrics, key)) for key in WORK})
 
     return Contender(name, run)
@@ -69,13 +70,13 @@ def best_chain(point: Point) -> Measurement:
 
 
 def finals(contenders: Sequence[Contender], point: Point) -> Point:
-    """Times auto and the fastest of the forced contenders again, in as many rounds each, and adds these to their rounds.
+    """Times auto, the baseline and the fastest of the forced contenders again, and adds these rounds to theirs.
 
     Runs of some milliseconds differ from round to round by more than good choices do from each other. Of many contenders in a
     few rounds the fastest is partly the luckiest; of a few in many rounds the shortest time of each is what it takes.
     """
     fastest = sorted(forced(point), key=shortest)[:FINALISTS]
-    names = {AUTO, *(item.name for item in fastest)}
+    names = {AUTO, point.baseline, *(item.name for item in fastest)}
     chosen = [contender for contender in contenders if contender.name in names]
     again = measure(
         chosen, events=point[AUTO].events, parameters=point.parameters, baseline=AUTO, repeats=FINAL_ROUNDS, warm_up=1

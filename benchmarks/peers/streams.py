@@ -75,7 +75,7 @@ class Workload:
     fewest: int = 2_000
     """Events that a system begins with."""
     patience: float = 1.0
-    """How many times as long as elsewhere a system may take: over few events, a run of another is its fixed cost."""
+    """How many times as long as elsewhere a system may take: over few events, a run of Kleene is its fixed cost."""
     patterns: tuple[tuple[int, int, int], ...] = ((0, 1, 2),)
     """The types of each pattern, by number."""
     counted: bool = False

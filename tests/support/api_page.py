@@ -124,7 +124,7 @@ def _fields(item: type) -> str:
         if isinstance(line, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             texts[ast.unparse(line.target)] = " ".join(str(after.value.value).split())
     kinds = {field.name: str(field.type).replace("|", "\\|") for field in dataclasses.fields(item)}  # type: ignore[arg-type]
-    rows = [f"| `{name}` | `{kind}` | {texts.get(name, '')} |" for name, kind in kinds.items()]
+    rows = [f"| `{name}` | `{kind}` | {texts.get(name, '')} |" for name, kind in kinds.items() if not name.startswith("_")]
     return "\n".join(("| field | type | |", "|---|---|---|", *rows))
 
 

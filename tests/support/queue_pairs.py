@@ -40,9 +40,13 @@ def queue_example(seed: int, number: int) -> Example:
         # The window of a negated start or end must be one of time.
         inner = rng.random() < 0.6 or "EVENTS" in window or not window
         parts.insert(rng.randint(1, len(parts) - 1) if inner else rng.choice((0, len(parts))), "!(N n)")
+    elif len(names) > 2 and rng.random() < 0.3:
+        # An alternative, or a component that may be absent: there are two branches.
+        at = rng.randrange(1, len(names))
+        parts[at] = f"OR({parts[at]}, C z)" if rng.random() < 0.5 else "? ".join(parts[at].rsplit(" ", 1))
     conditions = [f"{name}.x {rng.choice(('<', '>='))} {rng.randint(2, 7)}" for name in names if rng.random() < 0.2]
     key = rng.choice((["[k]"], ["[k]"], ["[k, k2]"], []))
-    listed = ", ".join(part.split()[-1] for part in parts if not part.startswith("!"))
+    listed = ", ".join(VARIABLES[: len(names)] + "z" * any("OR(" in part for part in parts))
     text = f"PATTERN SEQ({', '.join(parts)})"
     if key or conditions:
         text += f" WHERE skip_till_next_match({listed}) {{ {' AND '.join(key + conditions)} }}"
@@ -64,6 +68,7 @@ def check_example(example: Example, number: int, rng: Random, report: Report) ->
     plan = make_plan(example.bound())
     assert isinstance(plan, NfaPlan)
     assert all(branch.queued for branch in plan.branches), "the pair is of another kind"
+    report.seen["two branches"] += len(plan.branches) > 1
     report.seen["with matches"] += bool(wanted)
     report.seen["several that end together"] += len({match.positions[-1] for match in wanted}) < len(wanted)
     return nfa_pairs.check(example, nfa_pairs.settings_of(rng), rng, wanted)

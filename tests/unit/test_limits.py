@@ -36,6 +36,16 @@ def test_too_many_matches_of_one_event_are_an_error_that_names_query_partition_a
     assert run(10, matches=1023).matches.num_rows == 1023
 
 
+def test_a_queue_of_runs_keeps_to_the_limit_on_matches_and_counts_what_is_alive() -> None:
+    query = kleene.query("PATTERN SEQ(A a, B b) WHERE skip_till_next_match(a, b) { [k] } WITHIN 10", name="pairs")
+    events = pa.table({"ts": range(101), "type": [*["A"] * 100, "B"], "k": [0] * 101})
+    with pytest.raises(LimitError, match="'pairs' has more than 5 matches that end at one event in partition k=0"):
+        query.match(events, time="ts", type="type", limits={"matches": 5})
+    found = query.run(events, time="ts", type="type", limits={"matches": 9, "runs": 1})
+    assert found.matches.num_rows == 9
+    assert found.metrics.peak_runs == 10
+
+
 @pytest.mark.parametrize("policy", ["keep_newest", "sample"])
 @pytest.mark.parametrize("algorithm", ["merging", "basic", "backtrack"])
 def test_matches_are_let_go_of_and_counted(policy: str, algorithm: str) -> None:

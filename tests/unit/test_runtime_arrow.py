@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.interfaces.api import make_options
+from kleene.interfaces.api import make_options, options_of
 from kleene.plan.options import PRESETS
 from kleene.runtime.arrow import batches_of, in_stream_order, match_batches
 
@@ -205,3 +205,20 @@ def test_ids_tell_repeated_simultaneous_events_apart_and_stay_put() -> None:
         assert len(set(whole)) == len(whole)
         cut = matcher_for(query_text, repeated, run_rows=0)
         assert ids(match_batches(cut, iter(repeated.to_batches(max_chunksize=3)))) == whole
+
+
+def test_a_query_keeps_its_plan_for_tables_of_a_kind_only() -> None:
+    query = kleene.query("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 10")
+    one = pa.table({"ts": [1, 2, 3], "type": ["A", "B", "C"], "x": [1, 2, 3]})
+    other = pa.table({"ts": [1, 2, 3], "type": ["A", "B", "C"], "x": ["b", "a", "c"]})
+    roles = {"time": "ts", "type": "type"}
+    kept = query.plan_for(one.schema, options_of(roles))
+    assert query.plan_for(one.slice(1).schema, options_of(roles)) is kept
+    assert query.match(one, **roles).num_rows == 1
+    assert query.match(other, **roles).num_rows == 0
+    params = {"most": 1}
+    bound = kleene.query("PATTERN SEQ(A a, B b) WHERE b.x > most WITHIN 10")
+    assert bound.match(one, **roles, params=params).num_rows == 1
+    params["most"] = 2
+    assert bound.match(one, **roles, params=params).num_rows == 0
+    assert query.plan_for(one.schema, options_of({**roles, "ties": "arrival"})) is not kept

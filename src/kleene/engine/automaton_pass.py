@@ -98,8 +98,7 @@ class AutomatonPass(WorkingPass):
         bits, limits = program.components[kernels.BEGIN_BIT], self._plan.limits
         longest = int(np.diff(groups.offsets).max(initial=0))
         passed, selected = np.zeros(bits.size, np.int64), np.empty((bits.size, longest), np.int32)
-        state = np.zeros(queue.STATE_FIELDS, np.int64)
-        state[queue.EARLIEST] = queue.NOTHING
+        state = queue.new_state()
         out = np.empty((bits.size, max(self._block, min(longest, limits.matches))), np.int32)
         status = queue.OUTPUT_FULL
         while status == queue.OUTPUT_FULL:
@@ -116,7 +115,7 @@ class AutomatonPass(WorkingPass):
         self._metrics.instances += int(state[queue.STARTS])
         self._metrics.visits += int(state[queue.STEPS])
         self._metrics.peak_runs = max(self._metrics.peak_runs, int(state[queue.PEAK]))
-        if state[queue.EARLIEST] != queue.NOTHING:
+        if state[queue.EARLIEST] != kernels.NOTHING:
             self._note_earliest(int(state[queue.EARLIEST]))
 
     def _note_earliest(self, earliest: int) -> None:

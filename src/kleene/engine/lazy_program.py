@@ -103,7 +103,7 @@ class LazyProgram:
             have.add(event.variable)
         return tuple(found)
 
-    @cache  # noqa: B019 - a program lives as long as its matcher
+    @cache  # noqa: B019 - programs are kept
     def scope_slots(self, component: int, bound_set: int) -> tuple[Array, Array, Array, Array]:
         """Which slots of the bound components bound the scope of a component: those of the events that it comes right after and
         right before, and those that may be the first and the last of all.
@@ -120,7 +120,7 @@ class LazyProgram:
             self.slots[1, nearest], self.slots[0, following], self.slots[0, first], self.slots[1, last],
         )  # fmt: skip
 
-    @cache  # noqa: B019 - a program lives as long as its matcher
+    @cache  # noqa: B019 - programs are kept
     def read_slots(self, component: int, conditions: int, further: bool) -> Array:
         """The slots of bound events that conditions of the filter read when a component gets its first or a further event."""
         read = 0

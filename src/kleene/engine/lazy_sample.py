@@ -1,9 +1,8 @@
 """Selectivities, measured with what a lazy pass has at hand: its candidates, its scopes and its filter.
 
 What the filter decides on single events takes some 0.1 ms a condition; anything else is measured on the columns
-(`kleene.engine.observe`). Tuples in scope (of one partition, inside
-the window, in order) begin with events of the rarest component and are extended by one component at a time, drawn evenly from
-all pairs of a tuple and a candidate.
+(`kleene.engine.observe`). Tuples in scope (of one partition, inside the window, in order) begin with events of the rarest
+component and are extended by one component at a time, drawn evenly from all pairs of a tuple and a candidate.
 """
 
 from __future__ import annotations
@@ -39,17 +38,18 @@ class Sample:
         self._scopes: Scopes | None = None
 
     def same_partition(self) -> float:
-        """The probability that two events within a window are of one partition."""
+        """The probability that two events within a window are of one partition; in all, if windows have no two."""
         run, ts, window = self._run, self._run.working.ts, self._run.plan.bound.window
         if run.groups.is_one:
             return 1.0
         places = stretches(ts.size, ALONE, ALONE)
-        offsets, bounds = run.groups.offsets, run.bounds(tabled=False)
-        same = kernels.count_around(places, offsets, run.segments, run.ts, NO_WINDOW if window is None else window, bounds)
         around = places.size * ts.size
         if window is not None:
             own = run.ts.take(places)
-            around = int((np.searchsorted(ts, own + window) - np.searchsorted(ts, own - window, side="right")).sum())
+            within = int((np.searchsorted(ts, own + window) - np.searchsorted(ts, own - window, side="right")).sum())
+            window, around = (window, within) if within > places.size else (None, around)
+        offsets, bounds = run.groups.offsets, run.bounds(tabled=False)
+        same = kernels.count_around(places, offsets, run.segments, run.ts, NO_WINDOW if window is None else window, bounds)
         return share(int(same), around - places.size)
 
     def selectivity(self, index: int, number: int, pairs: int) -> float | None:

@@ -103,7 +103,8 @@ class MatchReader:
         self._program = program
         length = len(program.variables)
         self._kleene = np.array(program.kleene, np.uint8)
-        self._found = self._nodes = self._written = np.empty((2, 0), np.int64)
+        self._found = self._nodes = np.empty((2, 0), np.int64)
+        self._written = match_buffer.nothing_written(0)
         self._stack = np.empty((2, 1 << 8), np.int64)
         self._path = np.empty(1 << 10, np.int64)
         self._cursor = np.zeros(match_buffer.CURSOR_FIELDS, np.int64)
@@ -114,8 +115,11 @@ class MatchReader:
 
     def open(self, found: Array, nodes: Array, used: int) -> None:
         """Begins with the detections `found`, whose nodes are the first `used` of `nodes`."""
-        self._found, self._nodes, self._written = found, nodes, match_buffer.nothing_written(used)
-        self._cursor[:] = 0
+        self._found, self._nodes = found, nodes
+        if used > self._written.shape[1]:
+            self._written = match_buffer.nothing_written(2 * used)
+        # Numbers go on, so that what was written for other nodes, with lower ones, is of no account.
+        self._cursor[: match_buffer.NUMBER] = 0
         self._cursor[match_buffer.AT_EVENT] = -1
 
     @property

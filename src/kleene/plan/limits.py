@@ -20,7 +20,7 @@ class Limits:
     """
 
     runs: int = 1_000_000
-    """Live runs of one partition."""
+    """Live runs of one partition; those that are kept as a queue are one."""
     matches: int = 1_000_000
     """Matches that one event completes."""
     nodes: int = 50_000_000

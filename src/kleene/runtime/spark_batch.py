@@ -174,7 +174,7 @@ def type_codes(plan: Plan, frame: DataFrame) -> tuple[str, ...] | None:
     """The types that travel as numbers, each its place here, or None if they travel as they are.
 
     Text is the most expensive thing to shuffle and to hand to Python. Where the query returns columns of its own, the type is
-    only tested. Without a declared schema no other types reach the engine, or it is all one which: the last name is theirs.
+    only tested. Without a declared schema no other types reach the engine; or, where all rows count, the last name is theirs.
     """
     schema = plan.bound.schema
     if schema.type is None or schema.types is not None or not plan.transformation.columns:

@@ -1,7 +1,7 @@
 """Keys that are much larger than the others, so that one task would be busy with each for long: they are cut into slices of
 time, alone.
 
-A small job counts the keys of the first rows of the DataFrame, when the query is given it. A key that has more of them than a
+A small job fetches the keys of the first rows of the DataFrame, when the query is given it. A key that has more of them than a
 task should is hot. Its events are matched in slices (`spark_time_slices`), all others by key as ever; the result is the
 union of both, each of which reads the DataFrame.
 """

@@ -32,7 +32,7 @@ ENTRY, DEPTH_OF_STACK, MATCHES, OF_EVENT, AT_EVENT, NUMBER = range(6)
 CURSOR_FIELDS = 6
 
 # Rows of `written`: for a node that all matches of a detection have, the number of the first of them (-1: none), how many they
-# are, and how many events of the node's component they have after it.
+# are, and how many events of the node's component they have after it, which are not copied.
 FIRST_MATCH, HOW_MANY, AFTER = range(3)
 
 READ, FULL, TOO_LONG, STACK_FULL, MATCH_LIMIT = range(5)

@@ -4,7 +4,8 @@ Then whoever waits for a component takes the same event, and a run that started 
 runs form a queue, in the order of their starts, and those that wait for component s are the range `[passed[s], passed[s - 1])`
 of it. It is merging (SASE+ section 5.2.2) taken to its end: the runs of a state are one, and cost nothing while they wait.
 
-Segments, places and `order` are those of `kleene.engine.kernels.sequence`; events of a segment never tie.
+Segments, places and `order` are those of `kleene.engine.kernels.sequence`; events of a segment that a component can bind never
+tie.
 """
 
 from __future__ import annotations
@@ -14,16 +15,22 @@ from typing import Any
 import numpy as np
 
 from kleene.engine.kernels import kernel
+from kleene.engine.kernels.layout import NOTHING
 
 Array = np.ndarray[Any, Any]
 
-SEGMENT, POSITION, COUNT, STARTS, STEPS, PEAK, EARLIEST = range(7)
-"""Entries of `state`: where to go on, and what was found."""
-STATE_FIELDS = 7
+SEGMENT, POSITION, COUNT, OLDEST, STARTS, STEPS, PEAK, EARLIEST = range(8)
+"""Entries of `state`: where to go on, the first run of the queue inside the window, and what was found."""
+STATE_FIELDS = 8
 
 DONE, OUTPUT_FULL, MATCH_LIMIT = range(3)
 
-NOTHING = np.iinfo(np.int64).max
+
+def new_state() -> Array:
+    """`state` at the beginning."""
+    state = np.zeros(STATE_FIELDS, np.int64)
+    state[EARLIEST] = NOTHING
+    return state
 
 
 @kernel
@@ -87,7 +94,11 @@ def run_queue(
                 selected[0, passed[0]] = place
                 passed[0] += 1
                 state[STARTS] += 1
-                state[PEAK] = max(state[PEAK], passed[0] - passed[last])
+                oldest = max(state[OLDEST], passed[last])
+                while clock[place] - clock[selected[0, oldest]] >= window:
+                    oldest += 1
+                state[OLDEST] = oldest
+                state[PEAK] = max(state[PEAK], passed[0] - oldest)
             place += 1
         run = passed[last]
         while run < passed[0] and clock[end - 1] - clock[selected[0, run]] >= window:
@@ -96,6 +107,7 @@ def run_queue(
             state[EARLIEST] = min(state[EARLIEST], ts[selected[0, run]])
         for component in range(last + 1):
             passed[component] = 0
+        state[OLDEST] = 0
         segment += 1
     state[SEGMENT], state[POSITION], state[COUNT] = segment, place, count
     return DONE
