@@ -59,8 +59,8 @@ orders are tried, beyond that those that the planners find and a sample; not tho
 workload may. What took over twice as long as the fastest in a first run was not run again. The others had 3 rounds, then auto
 and the fastest of them had more, as many each, and the best round of each counts: these runs take milliseconds, and differ from
 round to round by more than good choices do from each other. How far one plan is from itself is said below the table. Trees,
-eager plans and the chains of planners count the instances that wait, which takes up to a millisecond; chains of given orders and
-auto do not.""",
+eager plans and the chains of planners count the instances that wait, which takes up to a millisecond; chains of given orders
+and auto do not.""",
     "throughput": """\
 `SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 1 second`, an event per millisecond. *Rare* is the place of the type
 with the given share; the other two share the rest. *Ordinary*: x is uniform, and a sixth of all triples matches. *Selective*: x
