@@ -76,6 +76,9 @@ class LazyProgram:
         """The conditions that read single events only: filters decide them in any order."""
         self._sources = self._filter_sources(columns)
         self.filter: LazyFilter = _no_filter()
+        # Kept with the program, and let go of with it.
+        self.scope_slots = cache(self._scope_slots)
+        self.read_slots = cache(self._read_slots)
 
     def compile(self, columns: Program) -> None:
         """Makes the filter, once all branches have named the columns they read."""
@@ -103,8 +106,7 @@ class LazyProgram:
             have.add(event.variable)
         return tuple(found)
 
-    @cache  # noqa: B019 - programs are kept
-    def scope_slots(self, component: int, bound_set: int) -> tuple[Array, Array, Array, Array]:
+    def _scope_slots(self, component: int, bound_set: int) -> tuple[Array, Array, Array, Array]:
         """Which slots of the bound components bound the scope of a component: those of the events that it comes right after and
         right before, and those that may be the first and the last of all.
         """
@@ -120,8 +122,7 @@ class LazyProgram:
             self.slots[1, nearest], self.slots[0, following], self.slots[0, first], self.slots[1, last],
         )  # fmt: skip
 
-    @cache  # noqa: B019 - programs are kept
-    def read_slots(self, component: int, conditions: int, further: bool) -> Array:
+    def _read_slots(self, component: int, conditions: int, further: bool) -> Array:
         """The slots of bound events that conditions of the filter read when a component gets its first or a further event."""
         read = 0
         for number, needed in enumerate(self.needs.tolist()):

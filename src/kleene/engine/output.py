@@ -194,36 +194,32 @@ class EventHashes:
             return self._hashes
         if self._tied:
             self._all = True
-            self._hashes = self._events.by_place(self._hashed(self._events.by_row, len(self._events)))
+            hashes = self._hashed(lambda name: (self._events.by_row(name), None), len(self._events))
+            self._hashes = self._events.by_place(hashes)
             self._tell_apart(self._hashes)
             return self._hashes
         count = 0
         for some in matches.places():
             count = list_unknown(some, self._known, self._unknown, count)
         places = self._unknown[:count]
-        hashes = np.zeros(count, np.uint64)
-        with np.errstate(over="ignore"):
-            for name in self._columns:
-                column, rows = self._events.source(name, places)
-                if column.null_count == 0 and _is_words(column.type):
-                    absorb_at(hashes, view(column).view(f"i{column.type.bit_width // 8}"), rows)
-                elif (words := _words(take(column, rows))) is not None:
-                    absorb(hashes, words)
-        self._hashes[places] = hashes
+        self._hashes[places] = self._hashed(lambda name: self._events.source(name, places), count)
         return self._hashes
 
     def of_events(self, places: Array, columns: Mapping[str, pa.Array]) -> Array:
         """The hashes of the events at some places, whose columns have been gathered."""
         if self._tied:
             return self.of(Matches(places.size, {"": places}, {}, places, places)).take(places)
-        return self._hashed(columns.__getitem__, places.size)
+        return self._hashed(lambda name: (columns[name], None), places.size)
 
-    def _hashed(self, column: Callable[[str], pa.Array], count: int) -> Array:
+    def _hashed(self, source: Callable[[str], tuple[pa.Array, Array | None]], count: int) -> Array:
+        """Hashes of so many events; `source` gives a column and the rows of it that they are, None for all as they are."""
         hashes = np.zeros(count, np.uint64)
         with np.errstate(over="ignore"):
             for name in self._columns:
-                words = _words(column(name))
-                if words is not None:
+                column, rows = source(name)
+                if rows is not None and column.null_count == 0 and _is_words(column.type):
+                    absorb_at(hashes, view(column).view(f"i{column.type.bit_width // 8}"), rows)
+                elif (words := _words(column if rows is None else take(column, rows))) is not None:
                     absorb(hashes, words)
         return hashes
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kleene.engine.kernels import LazyFilter, inlined, kernel
+from kleene.engine.kernels.rows import lower_bound
 
 Array = np.ndarray[Any, Any]
 
@@ -45,18 +46,6 @@ def _alike(
         asked += size
         following += 1
     return following, first, last, asked - (last - first)
-
-
-@inlined
-def _first_from(selected: Array, low: int, high: int, place: int) -> int:
-    """The first of the selected places from `low` to before `high` that is not before a place."""
-    while low < high:
-        middle = (low + high) >> 1
-        if selected[middle] < place:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @inlined
@@ -161,8 +150,8 @@ def extend(
                     floats.ctypes, valid.ctypes, constants.ctypes,
                 )  # fmt: skip
         if decided >= 0 and partial < alike_end:
-            begin = _first_from(selected, 0, decided, candidates[at])
-            kept = _first_from(selected, begin, decided, candidates[high[partial] - 1] + 1) - begin
+            begin = lower_bound(selected, 0, decided, candidates[at])
+            kept = lower_bound(selected, begin, decided, candidates[high[partial] - 1] + 1) - begin
             if kept > room - written:
                 state[PARTIAL] = partial
                 state[COUNT] = written

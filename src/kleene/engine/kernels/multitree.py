@@ -16,7 +16,7 @@ import numpy as np
 
 from kleene.engine.kernels import inlined, kernel
 from kleene.engine.kernels.lazy import _after, _before, _end_of_window, _first_in_window
-from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL
+from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL, lower_bound
 
 Array = np.ndarray[Any, Any]
 
@@ -81,20 +81,6 @@ def list_leaves(codes: Array, set_starts: Array, set_leaves: Array, ends: Array,
             leaf = set_leaves[k]
             places[ends[leaf]] = place
             ends[leaf] += 1
-
-
-@inlined
-def lower_bound(numbers: Array, count: int, wanted: int) -> int:
-    """How many of the first `count` numbers, which ascend, are below the wanted one."""
-    low = 0
-    high = count
-    while low < high:
-        middle = (low + high) >> 1
-        if numbers[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @inlined
@@ -214,7 +200,7 @@ def join(
         low, high = scope(streamed, i, rules, stream, window, bounds, fresh)
         j = state[CANDIDATE]
         if j < 0:
-            j = lower_bound(probed.last, probed.size, low)
+            j = lower_bound(probed.last, 0, probed.size, low)
         while j < probed.size and probed.last[j] < high:
             state[EVALUATIONS] += 1
             if (
@@ -275,8 +261,8 @@ def find_elements(
             lowest = max(lowest, _after(after[k, match], end, stream.rank, bounds))
         for k in range(before.shape[0]):
             highest = min(highest, _before(before[k, match], begin, stream.rank, bounds))
-        low[match] = lower_bound(places, places.size, lowest)
-        high[match] = max(lower_bound(places, places.size, highest), low[match])
+        low[match] = lower_bound(places, 0, places.size, lowest)
+        high[match] = max(lower_bound(places, 0, places.size, highest), low[match])
 
 
 @kernel

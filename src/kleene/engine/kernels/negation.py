@@ -14,9 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from kleene.engine.kernels import kernel
+from kleene.engine.kernels import inlined, kernel
 
 Array = np.ndarray[Any, Any]
+
+
+@inlined
+def _interval(
+    match: int, first: Array, last: Array, after: Array, before: Array, window: int, ts: Array
+) -> tuple[int, int, int, int]:
+    """The neighbour rows of a match's interval, -1 for a bound in time, and the bounds in time."""
+    after_row = after[match] if after.size else -1
+    before_row = before[match] if before.size else -1
+    return after_row, before_row, ts[last[match]] - window, ts[first[match]] + window
 
 
 @kernel
@@ -59,10 +69,7 @@ def probe(
     """
     count = 0
     for match in range(begin, first.size):
-        lowest = ts[last[match]] - window
-        highest = ts[first[match]] + window
-        after_row = after[match] if after.size else -1
-        before_row = before[match] if before.size else -1
+        after_row, before_row, lowest, highest = _interval(match, first, last, after, before, window, ts)
         key = match_keys[match] if match_keys.size else 0
         low = bounds[key]
         end = bounds[key + 1]
@@ -113,10 +120,7 @@ def probe_times(
     """The same over partitions of time: the negative rows of each are ordered by key, and by stream order within a key."""
     count = 0
     for match in range(begin, first.size):
-        lowest = ts[last[match]] - window
-        highest = ts[first[match]] + window
-        after_row = after[match] if after.size else -1
-        before_row = before[match] if before.size else -1
+        after_row, before_row, lowest, highest = _interval(match, first, last, after, before, window, ts)
         from_ts = ts[after_row] if after_row >= 0 else lowest
         to_ts = ts[before_row] if before_row >= 0 else highest
         partition = max(0, (from_ts - origin) // width)
@@ -173,10 +177,7 @@ def scan(
     """The same without an index: every match reads every negative event. For measuring what the index saves."""
     count = 0
     for match in range(begin, first.size):
-        lowest = ts[last[match]] - window
-        highest = ts[first[match]] + window
-        after_row = after[match] if after.size else -1
-        before_row = before[match] if before.size else -1
+        after_row, before_row, lowest, highest = _interval(match, first, last, after, before, window, ts)
         key = match_keys[match] if match_keys.size else 0
         started = count
         for entry in range(rows.size):

@@ -154,6 +154,18 @@ def counting_sort(
     offsets[0] = 0
 
 
+@inlined
+def lower_bound(numbers: Array, low: int, high: int, wanted: int) -> int:
+    """Of numbers that ascend, the place of the first from `low` to before `high` that is not below the wanted one."""
+    while low < high:
+        middle = (low + high) >> 1
+        if numbers[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @kernel
 def first_descent(values: Array) -> int:
     """The first position whose value is smaller than the one before it, or -1 if the values never descend."""
