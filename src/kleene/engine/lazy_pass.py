@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import proxy
 
 import numpy as np
 
@@ -174,7 +175,8 @@ class BranchRun:
     """The search for the matches of one branch."""
 
     def __init__(self, run: LazyPass, program: LazyProgram, bits: Array) -> None:
-        self._run = run
+        self._run: LazyPass = proxy(run)
+        """Which holds this: were it held in turn, all events would be kept until garbage is collected."""
         self.program = program
         self._plan: LazyPlan = run.plan
         rows = len(run.working)

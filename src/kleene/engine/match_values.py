@@ -116,7 +116,8 @@ class MatchEvaluator(Evaluator):
     def __init__(
         self, bound: BoundQuery, gather: Gather, rows: MatchRows, flat: dict[tuple[str, str], pa.Array] | None = None
     ) -> None:
-        super().__init__(bound, self._single, rows.count)
+        # Not by a method of its own: an object that knows itself is kept, with all events, until garbage is collected.
+        super().__init__(bound, lambda variable, name: _column(gather, rows, p.Attribute(variable, name)), rows.count)
         self._gather = gather
         self._on = rows
         self._kleene = frozenset(event.variable for event in bound.components if event.is_kleene)
@@ -144,7 +145,7 @@ class MatchEvaluator(Evaluator):
         if on.reads_list(expression):
             values = self._elements(expression, self._gather(expression.name, on.matches.lists[variable][1]))
             return as_list(on.matches.lists[variable][0], values)
-        values = self._column(expression)
+        values = _column(self._gather, on, expression)
         if not on.is_absent(variable):
             return self._without_lacking(expression, values)
         if variable in self._kleene and expression.element in (p.Element.EACH, p.Element.SINGLE):
@@ -161,7 +162,7 @@ class MatchEvaluator(Evaluator):
             hint = f"write {node.variable}[1], {node.variable}[{node.variable}.LEN] or an aggregate"
             message = f"'{node.name}' of '{node.variable}' is many values: RETURN cannot compute with them"
             raise PlanningError(Problem(message, node.span, hint), self._bound.query.text)
-        return self._without_lacking(node, widen(self._column(node)))
+        return self._without_lacking(node, widen(_column(self._gather, self._on, node)))
 
     def length(self, node: p.Length) -> Column:
         if self._on.is_absent(node.variable):
@@ -176,15 +177,6 @@ class MatchEvaluator(Evaluator):
         return aggregate(node.function, self._flat_values(node), starts, ends)
 
     # Columns.
-
-    def _single(self, variable: str, name: str) -> pa.Array:
-        return self._column(p.Attribute(variable, name))
-
-    def _column(self, reference: p.Attribute) -> pa.Array:
-        """The attribute of the one event read in each row, of its own type; NULL where there is none."""
-        if self._on.is_absent(reference.variable):
-            return pa.nulls(self._count, self._gather(reference.name, NOTHING).type)
-        return self._gather(reference.name, self._on.places(reference))
 
     def _without_lacking(self, reference: p.Attribute, column: pa.Array) -> pa.Array:
         lacking = self.lacking(reference)
@@ -241,6 +233,13 @@ class MatchEvaluator(Evaluator):
             tested = dict(zip(each, digits[len(running) :], strict=True))
             yield rows, self._on.repeated(rows, current, tested)
             begin = end
+
+
+def _column(gather: Gather, rows: MatchRows, reference: p.Attribute) -> pa.Array:
+    """The attribute of the one event read in each row, of its own type; NULL where there is none."""
+    if rows.is_absent(reference.variable):
+        return pa.nulls(rows.count, gather(reference.name, NOTHING).type)
+    return gather(reference.name, rows.places(reference))
 
 
 def as_list(offsets: Array, values: pa.Array) -> pa.Array:
