@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,14 +38,14 @@ class Job:
 
 
 @contextmanager
-def session_of(cores: int) -> Iterator[ProcessPoolExecutor]:
-    """A process with a session of so many cores, and no access to others."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (cores,)) as pool:
+def session_of(cores: int, first: int = 0) -> Iterator[ProcessPoolExecutor]:
+    """A process with a session of so many cores, from the first one on, and no access to others."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (cores, first)) as pool:
         yield pool
 
 
-def _begin(cores: int) -> None:
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+def _begin(cores: int, first: int) -> None:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[first : first + cores])
     on_spark.start_session(cores)
 
 
@@ -55,6 +55,17 @@ def contender(name: str, pool: ProcessPoolExecutor, job: Job) -> Contender:
     def run() -> Outcome:
         seconds, work, matches = pool.submit(run_job, job).result()
         return Outcome(matches, work, seconds, MEGABYTE * (work["jvm"] + work["python"]))
+
+    return Contender(name, run)
+
+
+def apart(name: str, pools: Sequence[ProcessPoolExecutor], job: Job) -> Contender:
+    """A job in each of some processes at the same time: as many times the events, and nothing in common."""
+
+    def run() -> Outcome:
+        found = [pool.submit(run_job, job) for pool in pools]
+        seconds, _, matches = zip(*(item.result() for item in found), strict=True)
+        return Outcome(sum(matches), {}, {clock: max(item[clock] for item in seconds) for clock in ("wall", "cpu")})
 
     return Contender(name, run)
 

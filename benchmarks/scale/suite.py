@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 
 from benchmarks import suite
 from benchmarks.harness import Experiment, Measurement, Point, measure
-from benchmarks.scale.jobs import Job, contender, run_job, session_of
+from benchmarks.scale.jobs import Job, apart, contender, run_job, session_of
 from benchmarks.suite import Suite
 
 SEED = 2006
 TYPES = "ABCDEFGHIJKLMNOPQRST"
 ONE, TWO, HALF, WHOLE = "1 core", "2 cores", "1 core, half of the events", "2 cores, not sliced"
+APART = "two sessions of 1 core, half of the events each"
 SHORT, LONG = 200, 60_000
 """Windows with little to match, so that reading takes the time, and with much."""
 SHARES = (0.00002, 0.01, 0.05, 0.1, 0.25)
@@ -84,7 +85,7 @@ def cores(scale: Scale, folder: Path) -> Experiment:
     for case, query, window, share in (CASES[place] for place in scale.cases):
         text, path = query.replace("{window}", str(window)), parquet_events(folder, scale.events, share)
         half = parquet_events(folder, scale.events // 2, share)
-        with session_of(1) as one, session_of(2) as two:
+        with session_of(1) as one, session_of(1, 1) as other, session_of(2) as two:
             found = measure(
                 [contender(ONE, one, Job(text, path)), contender(TWO, two, Job(text, path))],
                 events=scale.events,
@@ -94,13 +95,14 @@ def cores(scale: Scale, folder: Path) -> Experiment:
                 warm_up=WARM_UP,
             )
             others = [
-                measure([other], events=events, parameters={}, baseline=other.name, repeats=scale.repeats)
-                for other, events in (
-                    (contender(HALF, one, Job(text, half)), scale.events // 2),
-                    (contender(WHOLE, two, Job(text, path, sliced=False)), scale.events),
+                measure([item], events=events, parameters={}, baseline=item.name, repeats=scale.repeats, warm_up=warm_up)
+                for item, events, warm_up in (
+                    (contender(HALF, one, Job(text, half)), scale.events // 2, 1),
+                    (contender(WHOLE, two, Job(text, path, sliced=False)), scale.events, 1),
+                    (apart(APART, (one, other), Job(text, half)), scale.events, WARM_UP),
                 )
             ]
-        points.append(Point(found.parameters, ONE, (*found.measurements, *(other.measurements[0] for other in others))))
+        points.append(Point(found.parameters, ONE, (*found.measurements, *(item.measurements[0] for item in others))))
     return Experiment(
         "cores",
         "Two cores beside one, where a key divides the events, where none does, and where one key has most of them",
