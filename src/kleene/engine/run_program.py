@@ -137,6 +137,7 @@ def _program(writer: _Writer, table: Array) -> RunProgram:
         accumulators += layout.accumulators.get(index, [])
         table[kernels.END_ACCUMULATORS, index] = len(accumulators)
     reads, merge_bounds = writer.merge_reads(layout.tests)
+    exact = {slot for kind, slot, _ in reads if kind == INTEGER}
     slots = {" ".join(map(str, what)): ("integers", slot) for what, slot in layout.integers.items()}
     slots |= {" ".join(map(str, what)): ("floats", slot) for what, slot in layout.floats.items()}
     source = writer.source()
@@ -144,7 +145,7 @@ def _program(writer: _Writer, table: Array) -> RunProgram:
         names,
         tuple(component.is_kleene for component in writer.automaton.components),
         table,
-        np.array(accumulators, np.int64).reshape(-1, 6),
+        np.array([(*entry, entry[3] in exact) for entry in accumulators], np.int64).reshape(-1, 7),
         np.array(reads, np.int64).reshape(-1, 3),
         np.array(merge_bounds, np.int64),
         layout.integer_slots,

@@ -201,7 +201,8 @@ def merge_touched(
     floats: Array,
     valid: Array,
 ) -> None:
-    """Merges the runs of the states that an event has changed."""
+    """Merges the runs of the states that events have changed; no runs are in state 0, which stands for all of them."""
+    touched[0] = 0
     for s in range(1, counts.size):
         if touched[s] != 0:
             touched[s] = 0

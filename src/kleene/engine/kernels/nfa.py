@@ -136,7 +136,7 @@ def _begin(
             component, place, True, target, j, components, accumulators, runs, run_floats, ints, floats, valid, state
         )  # fmt: skip
         counts[target] = j + 1
-        touched[target] = 1
+        touched[target] = touched[0] = 1
         state[LIVE] += 1
         state[CREATED] += 1
 
@@ -307,12 +307,14 @@ def _advance(
                 runs[s, NODE, j] = node
                 runs[s, LAST, j] = place
                 runs[s, SIZE, j] += 1
-                for test in range(tests.shape[0]):
-                    runs[s, META + test, j] = max(runs[s, META + test, j], tests[test, place])
-                accumulate(
+                changed = accumulate(
                     component, place, False, s, j, components, accumulators, runs, run_floats, ints, floats, valid, state
                 )  # fmt: skip
-                touched[s] = 1
+                for test in range(tests.shape[0]):
+                    changed = changed or tests[test, place] > runs[s, META + test, j]
+                    runs[s, META + test, j] = max(runs[s, META + test, j], tests[test, place])
+                if changed or strategy == ANY:
+                    touched[s] = touched[0] = 1
             if stays:
                 if w != k:
                     copy_run(runs, run_floats, s, k, s, w)
@@ -569,7 +571,7 @@ def run_automaton(
             valid, constants,
         )  # fmt: skip
         state[PEAK] = max(state[PEAK], state[LIVE])
-        if algorithm == MERGING and state[LIVE] > 1:
+        if algorithm == MERGING and touched[0] != 0 and state[LIVE] > 1:
             merge_touched(
                 place, order_matters, non_overlap, rank, merge_reads, merge_bounds, runs, run_floats, counts, touched, nodes,
                 table, state, ints, floats, valid,

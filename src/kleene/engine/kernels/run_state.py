@@ -63,8 +63,11 @@ def accumulate(
     floats: Array,
     valid: Array,
     state: Array,
-) -> None:
-    """Brings the computation state of a run up to date with an event that was selected for a component."""
+) -> bool:
+    """Brings the computation state of a run up to date with an event that was selected for a component; whether anything is
+    different then that conditions read.
+    """
+    changed = components[LAST_SLOT, component] >= 0 or components[LENGTH_SLOT, component] >= 0
     if first:
         if components[PLACE_SLOT, component] >= 0:
             runs[target, components[PLACE_SLOT, component], j] = place
@@ -88,6 +91,7 @@ def accumulate(
             count = runs[target, count_slot, j]
         if operation == COUNT_VALID:
             runs[target, slot, j] = count + (1 if known else 0)
+            changed = changed or (known and (count == 0 or accumulators[entry, 6] != 0))
         elif operation <= MAXIMUM:
             before = 0 if first else runs[target, slot, j]
             after = before
@@ -104,8 +108,10 @@ def accumulate(
                 else:
                     after = x if count == 0 or x > before else before
             runs[target, slot, j] = after
+            changed = changed or after != before
         else:
             total = 0.0 if first else run_floats[target, slot, j]
+            earlier = total
             if known:
                 y = floats[column, place] if operation != INTEGER_MEAN else np.float64(ints[column, place])
                 if operation == FLOAT_SUM:
@@ -123,6 +129,8 @@ def accumulate(
             elif operation >= MEAN and first:
                 run_floats[target, accumulators[entry, 5], j] = 0.0
             run_floats[target, slot, j] = total
+            changed = changed or total != earlier or operation >= MEAN
+    return changed
 
 
 @inlined
