@@ -531,9 +531,21 @@ def test_ids_are_of_the_events_under_each_variable() -> None:
     for _, at, found in cases(40, 60):
         matches = at.matches(found)
         ids = written(at, matches).column("match_id").to_pylist()
-        hashes = EventHashes(at.placed, at.groups.ts, tuple(ARROW.names), tied=False).of(matches)
+        hashes, _ = EventHashes(at.placed, at.groups.ts, tuple(ARROW.names), tied=False).at(np.arange(len(at.placed)))
         assert ids == [expected_id(at, match, hashes) for match in found]
         assert len(set(ids)) == len({tuple(match.items()) for match in found})
+
+
+def test_hashes_are_the_same_whether_they_are_kept_or_not() -> None:
+    at = world(Random(5), "PATTERN SEQ(A a, B b) WITHIN 50")
+    hashes, count = EventHashes(at.placed, at.groups.ts, tuple(ARROW.names), tied=False), len(at.placed)
+    kept, where = EventHashes(at.placed, at.groups.ts, tuple(ARROW.names), tied=False).at(np.arange(count))
+    assert kept[where].tolist() == kept.tolist()
+    few = np.array([count - 1, 0])
+    for places in (few, few[::-1], np.arange(count), few):
+        found, where = hashes.at(places)
+        assert (found.size < count) == (places.size == 2 and where is not places), "both ways are taken"
+        assert found[where].tolist() == kept[places].tolist()
 
 
 def test_where_one_list_ends_and_the_next_begins_changes_the_id() -> None:

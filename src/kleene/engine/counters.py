@@ -178,8 +178,10 @@ class Carried:
 
     def keep(self, keys: list[pa.Array], codes: Array, cells: Array, floats: Array) -> None:
         """Takes over the cells after a pass."""
-        found, firsts = np.unique(codes, return_index=True)
-        self._keys = [widen(take(column, firsts)) for column in keys]
+        member = np.full(cells.shape[0], -1)
+        member[codes] = np.arange(codes.size)  # any one: their keys are the same
+        found = np.flatnonzero(member >= 0)
+        self._keys = [widen(take(column, member[found])) for column in keys]
         self._cells, self._floats = cells[found], floats[found]
 
 

@@ -42,6 +42,9 @@ Array = np.ndarray[Any, Any]
 
 NULL_WORD = np.uint64(0x5BD1E9955BD1E995)
 
+WORTH_KEEPING = 8
+"""Hashes are kept from one in so many events on: before, a place for each event costs more than hashing some events twice."""
+
 
 class WrittenPlan(Protocol):
     """What the writer needs of a plan."""
@@ -132,15 +135,16 @@ class MatchWriter:
         buffer = pa.allocate_buffer(8 * matches.count)
         ids = np.frombuffer(buffer, np.uint64)
         ids[:] = self._seed
-        known = hashes.of(matches)
         factor = FIRST_FACTOR
         with np.errstate(over="ignore"):
             for event in self._components:
                 if event.variable in matches.singles:
-                    add_events(ids, known, matches.singles[event.variable], np.uint64(factor))
+                    add_events(ids, *hashes.at(matches.singles[event.variable]), np.uint64(factor))
                 elif event.variable in matches.lists:
+                    offsets, elements = matches.lists[event.variable]
                     words = np.empty(matches.count, np.uint64)
-                    hash_lists(*matches.lists[event.variable], known, words)
+                    known, places = hashes.at(elements)
+                    hash_lists(offsets, places, known, words)
                     ids += words * np.uint64(factor)
                 factor = next_factor(factor)
             finish_ids(ids)
@@ -175,41 +179,46 @@ def _no_matches(components: Sequence[Event]) -> Matches:
 
 
 class EventHashes:
-    """A hash of each event's content, by place; computed for the events that matches need."""
+    """A hash of each event's content, computed for the events that matches need."""
 
     def __init__(self, events: PlacedColumns, rank: Array, columns: tuple[str, ...], *, tied: bool) -> None:
         self._events = events
         self._rank = rank
         self._columns = columns
-        self._hashes = np.zeros(len(events), np.uint64)
-        self._known = np.zeros(len(events), bool)
-        self._unknown = np.empty(len(events), np.int64)
         self._tied = tied
         """Identical simultaneous events are told apart among all events, so where there are ties all are computed."""
-        self._all = False
+        self._asked = 0
+        self._hashes: Array | None = None
+        """By place, once it is worth keeping them."""
+        self._known = self._unknown = np.empty(0, np.int64)
 
-    def of(self, matches: Matches) -> Array:
-        """The hashes by place, filled for the events of the matches."""
-        if self._all:
-            return self._hashes
-        if self._tied:
-            self._all = True
-            hashes = self._hashed(lambda name: (self._events.by_row(name), None), len(self._events))
-            self._hashes = self._events.by_place(hashes)
-            self._tell_apart(self._hashes)
-            return self._hashes
-        count = 0
-        for some in matches.places():
-            count = list_unknown(some, self._known, self._unknown, count)
-        places = self._unknown[:count]
-        self._hashes[places] = self._hashed(lambda name: self._events.source(name, places), count)
-        return self._hashes
+    def at(self, places: Array) -> tuple[Array, Array]:
+        """Hashes, and where in them those of the events at some places are."""
+        self._asked += places.size
+        if self._hashes is None and not self._tied and WORTH_KEEPING * self._asked < len(self._events):
+            return self._hashed(lambda name: self._events.source(name, places), places.size), np.arange(places.size)
+        return self._kept(places), places
 
     def of_events(self, places: Array, columns: Mapping[str, pa.Array]) -> Array:
         """The hashes of the events at some places, whose columns have been gathered."""
         if self._tied:
-            return self.of(Matches(places.size, {"": places}, {}, places, places)).take(places)
+            return self._kept(places).take(places)
         return self._hashed(lambda name: (columns[name], None), places.size)
+
+    def _kept(self, places: Array) -> Array:
+        """The hashes by place, filled for some places."""
+        count = len(self._events)
+        if self._tied:
+            if self._hashes is None:
+                self._hashes = self._events.by_place(self._hashed(lambda name: (self._events.by_row(name), None), count))
+                self._tell_apart(self._hashes)
+            return self._hashes
+        if self._hashes is None:
+            self._hashes = np.empty(count, np.uint64)
+            self._known, self._unknown = np.zeros(count, bool), np.empty(count, np.int64)
+        new = self._unknown[: list_unknown(places, self._known, self._unknown)]
+        self._hashes[new] = self._hashed(lambda name: self._events.source(name, new), new.size)
+        return self._hashes
 
     def _hashed(self, source: Callable[[str], tuple[pa.Array, Array | None]], count: int) -> Array:
         """Hashes of so many events; `source` gives a column and the rows of it that they are, None for all as they are."""

@@ -45,8 +45,9 @@ def absorb_at(hashes: Array, values: Array, rows: Array) -> None:
 
 
 @kernel
-def list_unknown(places: Array, known: Array, unknown: Array, count: int) -> int:
-    """Appends the places that are not known to the first `count` of `unknown`, and makes them known; returns their number."""
+def list_unknown(places: Array, known: Array, unknown: Array) -> int:
+    """Lists the places that are not known, and makes them known; returns their number."""
+    count = 0
     for position in range(places.size):
         place = places[position]
         if not known[place]:

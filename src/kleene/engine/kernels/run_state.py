@@ -130,7 +130,7 @@ def accumulate(
                 run_floats[target, accumulators[entry, 5], j] = 0.0
             run_floats[target, slot, j] = total
             changed = changed or total != earlier or operation >= MEAN
-    return changed
+    return bool(changed)
 
 
 @inlined
