@@ -26,13 +26,14 @@ Relative to V1 = 10,000, as in Figure 12. DuckDB's column is its fastest formula
 no matches, that the counts are equal says little.""",
     "embedded": """\
 Both read one Arrow table in memory, on one thread, and write the times of the three events to Arrow. Kleene's rows carry
-`query`, `match_id`, `match_start` and `match_end` besides. *count* means that Kleene constructs every match and writes none
-(it has no COUNT yet), and that DuckDB computes `count(*)`.""",
+`query`, `match_id`, `match_start` and `match_end` besides. *count* means that Kleene constructs every match and writes none,
+and that DuckDB computes `count(*)`; by `AGG COUNT`, which constructs none, Kleene counts under [A-Seq](#a-seq).""",
     "spark": """\
 Times, so below 1 Kleene is faster. The job without matching has the same read, filter, projection, shuffle, sort and transfer
 to Python, and drops everything there. It returns nothing, so Kleene's time beyond it includes sending matches to the JVM.
 *The same returning as many rows* sends back constant rows of the same columns, about as many as there are matches: what is left
-beyond that is matching itself. It was added to tell the two apart, and is not the job that the expectation speaks of.""",
+beyond that is matching itself. It was added to tell the two apart, and is not the job that the expectation speaks of. The last
+column is the least that any matcher in Python can have of the self-join's time: what it takes to bring the events there.""",
     "sql": """\
 Times, so above 1 the table function is slower. Of the events of 20 types the query reads three. The DataFrame API leaves the
 others in the file; a table function cannot, unless its TABLE argument does. What it costs then is explained in

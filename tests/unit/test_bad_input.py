@@ -242,6 +242,14 @@ def test_undeclared_types_are_bad_rows() -> None:
     assert match(PAIR, events, schema={"A": [], "B": []}, bad_rows="drop").num_rows == 1
 
 
+@pytest.mark.parametrize("condition", ["strict_contiguity(a, b) { a.k = b.k }", "partition_contiguity(a, b) { [k] }"])
+@pytest.mark.parametrize(("bad", "schema"), [(None, None), ("Z", {"A": ["k"], "B": ["k"]})])
+def test_rows_set_aside_keep_no_neighbours_apart(condition: str, bad: str | None, schema: Any) -> None:
+    events = table(ts=[1, 2, 3], type=["A", bad, "B"], k=[1, 1, 1])
+    assert match(f"{PAIR} WHERE {condition}", events, bad_rows="drop", schema=schema).num_rows == 1
+    assert match(f"{PAIR} WITHIN 2 EVENTS", events, bad_rows="drop", schema=schema).num_rows == 1
+
+
 def test_every_row_may_be_bad() -> None:
     events = table(ts=pa.nulls(3, pa.int64()), type=["A", "B", "A"])
     assert match(PAIR, events, bad_rows="drop").num_rows == 0

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import kleene
 from kleene.common.errors import DataError, PlanningError
 from kleene.common.schema import schema_of_arrow
 from kleene.engine.element_aggregates import aggregate
@@ -624,3 +625,11 @@ def ordered_matches(rng: Random, at: World, branch: Any, count: int) -> list[Bin
         if len(match) == len(branch.positives):
             found.append(match)
     return found
+
+
+def test_dictionary_encoded_times_are_returned() -> None:
+    days = [dt.datetime(2026, 1, day, tzinfo=dt.UTC) for day in (1, 2)]
+    events = pa.table({"ts": [1, 2], "type": ["A", "B"], "day": pa.array(days).dictionary_encode()})
+    query = kleene.query("PATTERN SEQ(A a, B b) WHERE a.day < b.day RETURN a.day AS first, b.day AS last")
+    (found,) = query.match(events, time="ts", type="type").to_pylist()
+    assert [found["first"], found["last"]] == days

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.columns import decoded
 from kleene.engine.vectorized import Column, Evaluator, literal_scalar
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import MatchAggregate
@@ -154,6 +155,5 @@ def average_column(totals: Array, known: Array, data_type: pa.DataType) -> pa.Ar
 
 
 def _of_type(column: pa.Array, data_type: pa.DataType) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = decoded(column)
     return column if column.type == data_type else pc.cast(column, data_type)

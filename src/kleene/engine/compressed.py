@@ -245,7 +245,7 @@ def compressed_schema(event: pa.StructType, time: pa.DataType) -> pa.Schema:
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def _lists(offsets: Array, values: pa.Array) -> pa.Array:

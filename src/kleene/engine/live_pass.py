@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import concat
+from kleene.common.columns import concat, decoded
 from kleene.engine.aggregate_output import AggregateWriter, grouped, time_column
 from kleene.engine.grouping import integer_codes, value_codes, without_nulls
 from kleene.engine.kernels import live as kernels
@@ -226,8 +226,7 @@ def combined(codes: Array) -> Array:
 
 
 def _with(column: pa.Array, kept: pa.Array | None) -> pa.Array:
-    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    return column if kept is None else concat([column, kept])
+    return decoded(column) if kept is None else concat([decoded(column), kept])
 
 
 def _lacking(bound: BoundQuery, working: WorkingSet, name: str) -> Array:

@@ -85,7 +85,7 @@ class MatchWriter:
         ]
         if self._returns:
             matches = _no_matches(self._components)
-            returned = self._returned(lambda name, _: pa.array([], self._events.field(name).type), matches)
+            returned = self._returned(lambda name, _: pa.nulls(0, self._events.field(name).type), matches)
             names = [alias for alias, _ in self._returns]
             return pa.schema([*head, *(pa.field(name, values.type) for name, values in zip(names, returned, strict=True))])
         return pa.schema([*head, *(pa.field(event.variable, self._type_of(event)) for event in self._components)])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kleene.common.columns import decoded
 from kleene.common.schema import EventSchema
 from kleene.engine.aggregate_output import AggregateWriter, time_column, value_type
 from kleene.engine.count_program import Slot
@@ -49,7 +50,7 @@ class _NoEvents(WorkingSet):
         self._events = events
 
     def column(self, name: str) -> pa.Array:
-        return pa.array([], value_type(self._events.field(name).type))
+        return pa.nulls(0, value_type(self._events.field(name).type))
 
 
 def change_names(plan: CounterPlan, slots: tuple[Slot, ...]) -> tuple[list[str], list[str], list[str]]:
@@ -91,10 +92,7 @@ class ChangeMatcher(CounterMatcher):
         for number, name in enumerate(values):
             source = changes.floats if name[0] == "f" else changes.values
             columns[name] = pa.array(source[number])
-        plain = {
-            name: item.dictionary_decode() if pa.types.is_dictionary(item.type) else item for name, item in columns.items()
-        }
-        return pa.RecordBatch.from_pydict(plain)
+        return pa.RecordBatch.from_pydict({name: decoded(item) for name, item in columns.items()})
 
 
 class _ChangePass(CounterPass):

@@ -65,9 +65,10 @@ class Scan:
         self._metrics.events += batch.num_rows
         rows, masks = self._by_type(batch)
         bad = self._bad(batch, rows, masks)
+        aside = rows[:0]
         if bad is not None:
             self._report(batch, rows, bad, before)
-            rows, masks = rows[bad == ""], masks[bad == ""]
+            aside, rows, masks = rows[bad != ""], rows[bad == ""], masks[bad == ""]
         if any(self._predicates):
             self._by_predicates(batch, rows, masks)
             kept = masks != 0
@@ -75,17 +76,19 @@ class Scan:
                 rows, masks = rows[kept], masks[kept]
         self._metrics.relevant += rows.size
         if self._keep_irrelevant:
-            return self._with_irrelevant(batch, rows, masks)
+            return self._with_irrelevant(batch, rows, masks, aside)
         return rows, masks
 
-    def _with_irrelevant(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> tuple[Array, Array]:
-        """All rows with a time: the runtime stack has a cell for every event of the stream."""
+    def _with_irrelevant(self, batch: pa.RecordBatch, rows: Array, masks: Array, aside: Array) -> tuple[Array, Array]:
+        """All rows with a time but those set aside: the runtime stack has a cell for every event of the stream."""
         if rows.size == batch.num_rows:
             return rows, masks
         everything = np.zeros(batch.num_rows, np.int64)
         everything[rows] = masks
-        timed = np.flatnonzero(batch.column(self._bound.schema.time).is_valid().to_numpy(zero_copy_only=False))
-        return timed, everything[timed]
+        timed = np.array(batch.column(self._bound.schema.time).is_valid())
+        timed[aside] = False
+        places = np.flatnonzero(timed)
+        return places, everything[places]
 
     def _by_type(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         every = (1 << len(self._components)) - 1

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import concat, require_safe_times, select, take, unchecked_times
+from kleene.common.columns import concat, decoded, require_safe_times, select, take, unchecked_times
 from kleene.common.errors import DataError
 from kleene.common.schema import EventSchema
 from kleene.engine.kernels.rows import first_descent
@@ -188,8 +188,7 @@ def _order_values(column: pa.Array) -> Array:
     """Integers in the order of the column's values, NULL first and NaN last."""
     if pa.types.is_integer(column.type) and column.null_count == 0:
         return np.asarray(column.to_numpy(zero_copy_only=False))
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = decoded(column)
     missing = column.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_floating(column.type):
         values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)

@@ -130,7 +130,7 @@ def _obstacles(bound: BoundQuery) -> Iterator[str]:
 
 def _negation_obstacles(negative: Negative, emit_on_change: bool) -> Iterator[str]:
     name = negative.event.variable
-    if not negative.after or negative.anywhere:
+    if not negative.after:
         yield f"'{name}' is forbidden before the first event, in an interval that ends with the match"
     elif not negative.before and emit_on_change:
         yield f"'{name}' may end matches at the very instant at which EMIT ON CHANGE sees others expire"

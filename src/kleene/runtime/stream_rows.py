@@ -75,7 +75,7 @@ def _events(rows: pa.RecordBatch, variables: list[str], event: pa.StructType) ->
         labels += [name] * len(values[-1])
     of_match = np.concatenate(matches) if matches else np.empty(0, np.int64)
     order = pa.array(np.argsort(of_match, kind="stable"))
-    flat = pa.concat_arrays([item.cast(event) for item in values]).take(order) if values else pa.array([], event)
+    flat = pa.concat_arrays([item.cast(event) for item in values]).take(order) if values else pa.nulls(0, event)
     items = pa.StructArray.from_arrays([pa.array(labels, pa.string()).take(order), flat], ["variable", "event"])
     offsets = np.append(0, np.cumsum(np.bincount(of_match, minlength=rows.num_rows)))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)

@@ -138,17 +138,18 @@ def counting_sort(
 
     `offsets` has one entry more than there are codes and ends as the bounds of the groups.
     """
-    for row in range(codes.size):
-        offsets[codes[row] + 1] += 1
+    size = np.uint64(codes.size)
+    for row in range(size):
+        offsets[np.uint64(codes[row]) + _1] += 1
     for code in range(1, offsets.size):
         offsets[code] += offsets[code - 1]
-    for row in range(codes.size):
-        code = codes[row]
-        place = offsets[code]
-        order[place] = row
+    for row in range(size):  # unsigned, as numba looks at the sign of any other index
+        code = np.uint64(codes[row])
+        place = np.uint64(offsets[code])
+        order[place] = np.int64(row)
         sorted_ts[place] = ts[row]
         sorted_masks[place] = masks[row]
-        offsets[code] = place + 1
+        offsets[code] += 1
     for code in range(offsets.size - 1, 0, -1):
         offsets[code] = offsets[code - 1]
     offsets[0] = 0
