@@ -166,12 +166,20 @@ def compared(spec: Spec, scale: Scale, plans: Mapping[str, MultiOptions], parame
     group = group_of(work.queries(), sample.schema)
     statistics = statistics_of(group, sample)
     table = stream(spec.dataset, affordable(group, statistics, scale), spec.types)
-    contenders = []
+    return measured(
+        planned(plans, group, statistics, table, scale), table, {**parameters, "dataset": spec.dataset}, WRITTEN, scale
+    )
+
+
+def planned(
+    plans: Mapping[str, MultiOptions], group: PatternGroup, statistics: SharedStatistics, table: pa.Table, scale: Scale
+) -> list[Contender]:
+    """A contender for each plan, searched for in the time that a run has for it."""
+    found = []
     for name, options in plans.items():
         limited = options if name == WRITTEN else replace(options, seconds=min(options.seconds, scale.search_seconds))
-        plan = plan_shared(group.leaves, group.clauses, statistics, limited)
-        contenders.append(shared(name, group, plan, table))
-    return measured(contenders, table, {**parameters, "dataset": spec.dataset}, WRITTEN, scale)
+        found.append(shared(name, group, plan_shared(group.leaves, group.clauses, statistics, limited), table))
+    return found
 
 
 def measured(

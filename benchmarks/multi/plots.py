@@ -75,4 +75,5 @@ FIGURES: Figures = {
     "figure13": {"": _gains("reshufflings per 100,000 events", ADAPTIVE, over="static plan")},
     "figure14a": {"": _gains("density", log_x=False)},
     "figure14c": {"": _gains("difference between rates", log_x=False)},
+    "parts": {"": _gains("parts", log_x=False)},
 }

@@ -63,4 +63,8 @@ none. It is set by the number of types that patterns are drawn from.""",
     "figure14c": """\
 The types of a pattern have rates that differ at most by this share of the largest difference there is. With equal rates an
 order is as good as another but for its conditions.""",
+    "parts": """\
+`SEQ(T0 a, T1 b, T2 c, T3 d) WHERE a.diff + 3 < b.diff AND c.diff + 3 < d.diff` and so on, for all pairs of parts: `T0 a, T1 b`
+is one, `T2 c, T3 d` another. Patterns drawn at random, as in Figure 10, seldom have two parts in common with others, and there
+prefixes are as good. These were made to have them.""",
 }

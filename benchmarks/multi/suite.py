@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.harness import Experiment
 from benchmarks.machine import one_arrow_thread
-from benchmarks.multi import dynamic, paper
+from benchmarks.multi import dynamic, paper, parts
 from benchmarks.multi.streams import COUNTED, SCALES, SEED, TYPES, WINDOW, Scale
 from benchmarks.suite import Suite
 
@@ -20,6 +20,7 @@ EXPERIMENTS: dict[str, Callable[[Scale], Experiment]] = {
     "figure13": dynamic.figure_13,
     "figure14a": paper.figure_14a,
     "figure14c": paper.figure_14c,
+    "parts": parts.parts,
 }
 """None needs a JVM."""
 

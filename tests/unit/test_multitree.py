@@ -16,7 +16,7 @@ from kleene.engine import leaf_scan, multitree_choice, multitree_pass
 from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import Planner
 from kleene.plan.multi.groups import PatternGroup, grouped
-from kleene.plan.multi.search import MultiOptions
+from kleene.plan.multi.search import MultiOptions, plan_shared
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 
@@ -114,6 +114,21 @@ def test_the_plan_changes_with_the_events(monkeypatch: pytest.MonkeyPatch) -> No
     steady = Planner(group, MultiOptions(search="none", adaptive=False))
     ids(fed(SharedMatcher(group, steady, table.schema, run_rows=500), table, 500), BUSHY, table)
     assert steady.plans == 1
+
+
+def test_a_plan_is_followed_again_when_events_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(multitree_choice, "SHARE", 0.0)  # rates only: selectivities of few events differ by chance
+    monkeypatch.setattr(multitree_choice, "expected_seconds", lambda _: 60.0)
+    monkeypatch.setattr(multitree_choice, "plan_shared", lambda *given: made.append(plan_shared(*given)) or made[-1])
+    one, other = drawn("AABBBBBBBBCDDDDDDDDE", 1000, 1), drawn("AABCCCCCCCDEEEEEEE", 1000, 2)
+    table = events(one + other + one + other)
+    group = group_of(BUSHY, table)
+    planner = Planner(group, MultiOptions(search="none"))
+    found = fed(SharedMatcher(group, planner, table.schema, run_rows=1000), table, 1000)
+    ids(found, BUSHY, table)
+    assert planner.plans == 4
+    assert len(made) == 2, "each kind of events has a plan, made once"
 
 
 def test_a_value_that_no_pair_asks_for_need_not_be_computable() -> None:

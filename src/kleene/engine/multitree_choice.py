@@ -1,9 +1,10 @@
 """Which shared plan a group of queries follows: made for the events of the first pass, and again when they have changed.
 
 Rates are counted anew before every pass. Selectivities, which cost a millisecond each, are measured for the first pass and then
-now and again. Where the plan was made for other numbers, one that needs no search is made, and followed if it is
-cheaper: at once, unless passes are so short that they take less time by the old plan than it takes to make another. A search
-from there runs beside the passes, for a small share of the time. A plan decides how much work a pass is, never what it finds.
+now and again. Where the plan was made for other numbers, an earlier one that was made for such numbers is followed again.
+If there is none, one that needs no search is made, and followed if it is cheaper: at once, unless passes are so short that they
+take less time by the old plan than it takes to make another. A search from there runs beside the passes, for a small share of
+the time. A plan decides how much work a pass is, never what it finds.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ SHORTEST = 0.02
 
 SHARE = 0.1
 """The part of the time that goes into making plans anew."""
+
+REMEMBERED = 16
+"""Plans that are kept, as events may become again what they were."""
 
 MEASURED_LESS = 4.0
 """Selectivities are measured when there is this many times the time for it."""
@@ -153,6 +157,8 @@ class Planner:
         self._is_stale, self._wasted = False, 0.0
         """Whether the plan was made for other events, and the seconds that passes by it are expected to have taken since."""
         self._is_stopped = False
+        self._known: list[SharedPlan] = [] if plan is None else [plan]
+        """Plans that were followed, the last one first, each with the statistics it was made for."""
         self.plans = 0
         """How many plans were followed."""
 
@@ -174,7 +180,7 @@ class Planner:
         assert self._plan is not None
         self.wait()
         self._options = replace(self._options, kind="tree")
-        self._ready = None
+        self._ready, self._known = None, []
         self._follow(self._planned(self._plan.statistics, replace(self._options, search="none")))
         return self._plan
 
@@ -185,7 +191,13 @@ class Planner:
 
     def _follow(self, plan: SharedPlan) -> None:
         self._plan = plan
+        others = [known for known in self._known if _apart(plan.statistics, known.statistics)]
+        self._known = [plan, *others[: REMEMBERED - 1]]
         self.plans += 1
+
+    def _remembered(self, statistics: SharedStatistics) -> SharedPlan | None:
+        """A plan that was made for events like these."""
+        return next((plan for plan in self._known if not _apart(statistics, plan.statistics)), None)
 
     def _adapt(self, scan: LeafScan, working: WorkingSet) -> None:
         assert self._plan is not None
@@ -196,8 +208,12 @@ class Planner:
                 self._follow(found)
         if _apart(statistics, self._plan.statistics):
             self._plan = recosted(self._plan, statistics)
-            self._is_stale = True
+            known = self._remembered(statistics)
+            self._is_stale = known is None
+            if known is not None and known.cost < self._plan.cost:
+                self._follow(known)
         if not self._is_stale:
+            self._wasted = 0.0
             return
         self._wasted += expected_seconds(self._plan)
         if self._wasted < self._planning:

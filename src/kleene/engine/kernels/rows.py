@@ -139,17 +139,17 @@ def counting_sort(
     `offsets` has one entry more than there are codes and ends as the bounds of the groups.
     """
     size = np.uint64(codes.size)
-    for row in range(size):
+    for row in range(size):  # unsigned, as numba looks at the sign of any other index
         offsets[np.uint64(codes[row]) + _1] += 1
     for code in range(1, offsets.size):
         offsets[code] += offsets[code - 1]
-    for row in range(size):  # unsigned, as numba looks at the sign of any other index
-        code = np.uint64(codes[row])
-        place = np.uint64(offsets[code])
+    for row in range(size):
+        group = np.uint64(codes[row])
+        place = np.uint64(offsets[group])
         order[place] = np.int64(row)
         sorted_ts[place] = ts[row]
         sorted_masks[place] = masks[row]
-        offsets[code] += 1
+        offsets[group] += 1
     for code in range(offsets.size - 1, 0, -1):
         offsets[code] = offsets[code - 1]
     offsets[0] = 0
