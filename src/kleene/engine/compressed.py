@@ -387,7 +387,7 @@ class CompressedReader:
         # A start is alive if its number is greater than that of the "event" of its end: one less than `since`.
         found = np.stack((ends, count + np.arange(ends.size))).astype(np.int64)
         clock = np.concatenate((np.arange(count), since.astype(np.int64) - 1))
-        stack, path, cursor = np.empty((2, 64), np.int64), np.empty(64, np.int64), np.zeros(CURSOR_FIELDS, np.int64)
+        stack, path, cursor = np.empty((2, 64), np.int64), np.empty((2, 64), np.int64), np.zeros(CURSOR_FIELDS, np.int64)
         written = nothing_written(nodes.shape[1])
         cursor[AT_EVENT] = -1
         room, status = 0, TOO_LONG
@@ -405,7 +405,7 @@ class CompressedReader:
                 begun, singles, offsets, elements,
             )  # fmt: skip
             if status == STACK_FULL:
-                stack, path = np.concatenate((stack, stack), axis=1), np.concatenate((path, path))
+                stack, path = np.concatenate((stack, stack), axis=1), np.concatenate((path, path), axis=1)
             if cursor[MATCHES]:
                 yield self._batch(piece, int(cursor[MATCHES]), singles, offsets, elements)
 

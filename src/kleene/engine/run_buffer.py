@@ -106,7 +106,7 @@ class MatchReader:
         self._found = self._nodes = np.empty((2, 0), np.int64)
         self._written = match_buffer.nothing_written(0)
         self._stack = np.empty((2, 1 << 8), np.int64)
-        self._path = np.empty(1 << 10, np.int64)
+        self._path = np.empty((2, 1 << 10), np.int64)
         self._cursor = np.zeros(match_buffer.CURSOR_FIELDS, np.int64)
         self._begun = np.empty(block, np.int32)
         self._singles = np.empty((length, block), np.int32)
@@ -144,7 +144,7 @@ class MatchReader:
     def grow(self, status: int) -> None:
         if status == match_buffer.STACK_FULL:
             self._stack = _widened(self._stack, 2 * self._stack.shape[1])
-            self._path = _widened(self._path, 2 * self._path.size)
+            self._path = _widened(self._path, 2 * self._path.shape[1])
         else:
             self._elements = np.empty((self._elements.shape[0], 2 * self._elements.shape[1]), np.int32)
 

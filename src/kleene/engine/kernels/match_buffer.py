@@ -31,9 +31,12 @@ Array = np.ndarray[Any, Any]
 ENTRY, DEPTH_OF_STACK, MATCHES, OF_EVENT, AT_EVENT, NUMBER = range(6)
 CURSOR_FIELDS = 6
 
-# Rows of `written`: for a node that all matches of a detection have, the number of the first of them (-1: none), how many they
-# are, and how many events of the node's component they have after it, which are not copied.
+# Rows of `written`: of the matches of a detection that have a node, the number of the first (-1: none), how many they are, and
+# how many events of the node's component they have after it, which are not copied.
 FIRST_MATCH, HOW_MANY, AFTER = range(3)
+
+# Rows of `path`: the nodes from the last one on, and how many events of its component a match has after each.
+ON_PATH, AFTER_IT = range(2)
 
 READ, FULL, TOO_LONG, STACK_FULL, MATCH_LIMIT = range(5)
 
@@ -85,8 +88,8 @@ def _append(
 ) -> bool:
     """Adds the events of a path, whose last node comes first. False if there is no room."""
     for step in range(depth - 1, -1, -1):
-        component = nodes[COMPONENT, path[step]]
-        event = nodes[EVENT, path[step]]
+        component = nodes[COMPONENT, path[ON_PATH, step]]
+        event = nodes[EVENT, path[ON_PATH, step]]
         if kleene[component]:
             end = offsets[component, match + 1]
             if end == elements.shape[1]:
@@ -96,6 +99,16 @@ def _append(
         else:
             singles[component, match] = event
     return True
+
+
+@inlined
+def _note(path: Array, begin: int, end: int, number: int, count: int, written: Array) -> None:
+    """Notes which matches have the nodes [begin, end) of a path."""
+    for step in range(begin, end):
+        node = path[ON_PATH, step]
+        written[FIRST_MATCH, node] = number
+        written[HOW_MANY, node] = count
+        written[AFTER, node] = path[AFTER_IT, step]
 
 
 @kernel
@@ -120,10 +133,10 @@ def read_matches(
     """Writes the matches of the entries of `found`, until all are read or there is no room for the next one.
 
     `singles[c, m]` is the event of a single component, `elements[c, offsets[c, m]:offsets[c, m + 1]]` those of a Kleene
-    component, `begun[m]` the first event. `stack` holds (node, length of the path above it) of the ways not yet taken; `path`
-    the nodes from the last one on. A run that goes on for long is detected over and over: `written` says which matches of this
-    call begin with all that is below a node, and the next detection only copies that. No more than `most` matches of one event
-    are read: at the limit reading stops, or, with `limited`, goes on with the next event.
+    component, `begun[m]` the first event. `stack` holds (node, length of the path above it) of the ways not yet taken. A run
+    that goes on for long is detected over and over: `written` says which matches of this call begin with all that is below a
+    node, and the next detection only copies that. No more than `most` matches of one event are read: at the limit reading
+    stops, or, with `limited`, goes on with the next event.
     """
     entry = cursor[ENTRY]
     top = cursor[DEPTH_OF_STACK]
@@ -131,16 +144,11 @@ def read_matches(
     matches = 0
     status = READ
     opened = -1  # the first match of the detection at hand, if this call began it
-    stem = 0  # how many nodes of the path all its matches have; -1 as long as that is not known
+    stem = -1  # how many nodes of the path are above its first union, if it has one
     while True:
         if top == 0:
             if opened >= 0:
-                for step in range(stem):
-                    node = path[step]
-                    alike = step > 0 and nodes[COMPONENT, path[step - 1]] == nodes[COMPONENT, node]
-                    written[AFTER, node] = written[AFTER, path[step - 1]] + 1 if alike else 0
-                    written[FIRST_MATCH, node] = first + opened
-                    written[HOW_MANY, node] = matches - opened
+                _note(path, 0, stem, first + opened, matches - opened, written)
             if entry == count:
                 break
             if found[FOUND_PLACE, entry] != cursor[AT_EVENT]:
@@ -163,9 +171,10 @@ def read_matches(
         base = top - 1
         taken = node
         above = depth
+        own = depth  # from here on the path is that of the matches which are read next, and of no others
         known = -1
         while node >= 0:
-            if base + 1 >= stack.shape[1] or depth + 1 >= path.size:
+            if base + 1 >= stack.shape[1] or depth + 1 >= path.shape[1]:
                 status = STACK_FULL
                 break
             if now - clock[nodes[YOUNGEST, node]] >= window:
@@ -173,6 +182,7 @@ def read_matches(
             elif nodes[OTHER, node] != -1:
                 if stem < 0:
                     stem = depth
+                own = depth
                 # The younger way first.
                 one = nodes[PREVIOUS, node]
                 other = nodes[OTHER, node]
@@ -182,15 +192,15 @@ def read_matches(
                 stack[1, base] = depth
                 base += 1
                 node = one
-            elif stem < 0 and written[FIRST_MATCH, node] >= first and cursor[OF_EVENT] + written[HOW_MANY, node] <= most:
+            elif written[FIRST_MATCH, node] >= first and cursor[OF_EVENT] + written[HOW_MANY, node] <= most:
                 known = node
                 break
             else:
-                path[depth] = node
+                alike = depth > 0 and nodes[COMPONENT, path[ON_PATH, depth - 1]] == nodes[COMPONENT, node]
+                path[ON_PATH, depth] = node
+                path[AFTER_IT, depth] = path[AFTER_IT, depth - 1] + 1 if alike else 0
                 depth += 1
                 node = nodes[PREVIOUS, node]
-        if stem < 0:
-            stem = depth
         if status == READ and node == GONE:
             top = base
             continue
@@ -215,7 +225,7 @@ def read_matches(
             )
             if not fits:
                 break
-            begun[matches] = begun[source] if known >= 0 else nodes[EVENT, path[depth - 1]]
+            begun[matches] = begun[source] if known >= 0 else nodes[EVENT, path[ON_PATH, depth - 1]]
             matches += 1
         if not fits:
             matches = before
@@ -223,6 +233,7 @@ def read_matches(
             stack[0, top - 1] = taken
             stack[1, top - 1] = above
             break
+        _note(path, own, depth, first + before, matches - before, written)
         cursor[OF_EVENT] += matches - before
         top = base
     cursor[ENTRY] = entry
