@@ -29,8 +29,8 @@ RARE, FREQUENT = 0.02, 30.0
 """Events of a type per second."""
 WINDOW = 1_500
 """Milliseconds."""
-APART = 2.2
-"""How far values must be apart, in standard deviations: one pair in seventeen is."""
+APART = 3.5
+"""How far values must be apart, in standard deviations: one pair in 150 is, which makes about a match per event."""
 RUN_ROWS = 20_000
 """Events per pass."""
 VARIABLES = "abcd"

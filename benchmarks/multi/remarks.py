@@ -47,11 +47,12 @@ In a window twice as long a partial match of n events meets twice as many candid
 order as in a good one; what a good order avoids grows faster than what it needs.""",
     "figure11d": """\
 Positions are counted over all events, so irrelevant ones matter too, and a window holds the same number of events in bursts and
-between them.""",
+between them. Conjunctions have Kleene components in place of negative ones, which a window of events does not take.""",
     "figure13": """\
 Types are of four sorts, one of which is rare at a time: after every so many events it is another, so that the plan for the
-beginning goes first for what has become frequent. Every pattern has a type of each sort, so there are never many matches,
-which cost the same in every plan. The adaptive plan's time includes watching the statistics and making plans.
+beginning goes first for what has become frequent. Every pattern has a type of each sort, and conditions are selective, so that
+there are not many matches, which cost the same in every plan. The adaptive plan's time includes watching the statistics and
+making plans; one that was made for such rates before is followed again.
 
 This stream was made to show what adapting can gain: its rates, window and conditions were chosen after other ones. The paper
 exchanges types at random. With the patterns and streams of Figure 10 and rates exchanged at random every 50,000 events, the

@@ -2,8 +2,8 @@
 
 A condition compares what two types report. Which types are compared, and in which direction, is fixed for a workload: two
 patterns that have the same two types ask the same of them, if anything. One in five patterns has a negative or a Kleene
-component beside, of a rare type. A pattern that would have very many matches is drawn again: matches cost the same in every
-plan.
+component beside, of a rare type (a conjunction in a window of events a Kleene one). A pattern that would have very many matches
+is drawn again: matches cost the same in every plan.
 """
 
 from __future__ import annotations
@@ -169,6 +169,8 @@ class _Draw:
     def _candidates(self) -> Iterator[tuple[float, Pattern]]:
         operator = "SEQ" if self._random.random() < 0.5 else "AND"
         extra = ("!" if self._random.random() < 0.5 else "+") if self._random.random() < EXTRA else ""
+        if self._spec.counted and operator == "AND":
+            extra = extra.replace("!", "+")  # a window of events has no negation under AND
         for _ in range(MOST_DRAWS):
             kinds = self._kinds()
             places = [(one, other) for one in range(len(kinds)) for other in range(len(kinds))]

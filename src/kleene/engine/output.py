@@ -226,8 +226,8 @@ class EventHashes:
         with np.errstate(over="ignore"):
             for name in self._columns:
                 column, rows = source(name)
-                if rows is not None and column.null_count == 0 and _is_words(column.type):
-                    absorb_at(hashes, view(column).view(f"i{column.type.bit_width // 8}"), rows)
+                if rows is not None and _is_words(column):
+                    absorb_at(hashes, _integers(column), rows)
                 elif (words := _words(column if rows is None else take(column, rows))) is not None:
                     absorb(hashes, words)
         return hashes
@@ -254,9 +254,16 @@ def _ordinals(rank: Array, hashes: Array) -> Array:
     return ordinals
 
 
-def _is_words(kind: pa.DataType) -> bool:
+def _is_words(column: pa.Array) -> bool:
     """Whether values are their own words, up to their width."""
-    return bool(pa.types.is_signed_integer(kind) or (pa.types.is_timestamp(kind) and kind.unit in ("us", "ns")))
+    kind = column.type
+    words = pa.types.is_signed_integer(kind) or (pa.types.is_timestamp(kind) and kind.unit in ("us", "ns"))
+    return bool(words and column.null_count == 0)
+
+
+def _integers(column: pa.Array) -> Array:
+    """The values that are their own words, as they are in memory."""
+    return view(column).view(f"i{column.type.bit_width // 8}")
 
 
 def _words(column: pa.Array) -> Array | None:
@@ -264,6 +271,8 @@ def _words(column: pa.Array) -> Array | None:
     if pa.types.is_dictionary(column.type) and column.null_count == 0:
         distinct = _words(column.dictionary)
         return None if distinct is None else distinct.take(column.indices.to_numpy(zero_copy_only=False))
+    if _is_words(column):
+        return _integers(column).astype(np.int64, copy=False).view(np.uint64)
     # An unsigned word of 64 bits is as good as a signed one.
     column = column.cast(pa.int64(), safe=False) if column.type == pa.uint64() else widen(column)
     known = None
