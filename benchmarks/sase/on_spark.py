@@ -84,13 +84,15 @@ def to_nowhere(name: str, frame: Any, *, counted: bool = True) -> Contender:
 
 
 def _shuffled(frame: Any) -> Any:
-    """What the three-step query's matcher is given: same filter, projection, shuffle and sort."""
-    from kleene.runtime.spark_batch import arrow_schema
+    """What the three-step query's matcher is given: same filter, projection, types as numbers, shuffle and sort."""
+    from kleene.runtime.spark_batch import arrow_schema, type_codes, with_type_codes
     from kleene.runtime.spark_push_down import relevant_events
 
     query = sequence_query(L, returned=L)
     plan = query.plan_for(arrow_schema(frame), options_of({"time": "ts", "type": "type"}))
-    return relevant_events([plan], frame).repartition(*plan.keys).sortWithinPartitions("ts")
+    types = type_codes(plan, frame)
+    assert types is not None
+    return with_type_codes(plan, relevant_events([plan], frame), types).repartition(*plan.keys).sortWithinPartitions("ts")
 
 
 def without_matching(frame: Any) -> Any:

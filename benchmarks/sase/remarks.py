@@ -33,7 +33,7 @@ Times, so below 1 Kleene is faster. The job without matching has the same read, 
 to Python, and drops everything there. It returns nothing, so Kleene's time beyond it includes sending matches to the JVM.
 *The same returning as many rows* sends back constant rows of the same columns, about as many as there are matches: what is left
 beyond that is matching itself. It was added to tell the two apart, and is not the job that the expectation speaks of. The last
-column is the least that any matcher in Python can have of the self-join's time: what it takes to bring the events there.""",
+column is what it takes to bring the events to Python, as a part of the self-join's time.""",
     "sql": """\
 Times, so above 1 the table function is slower. Of the events of 20 types the query reads three. The DataFrame API leaves the
 others in the file; a table function cannot, unless its TABLE argument does. What it costs then is explained in

@@ -81,7 +81,7 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
     events = relevant_events([plan], frame)
     types = type_codes(plan, frame)
     if types is not None:
-        events = _with_type_codes(plan, events, types)
+        events = with_type_codes(plan, events, types)
     # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
     output = from_arrow_schema(build_matcher(plan, arrow_schema(frame)).output_schema)
@@ -187,7 +187,8 @@ def type_codes(plan: Plan, frame: DataFrame) -> tuple[str, ...] | None:
     return (*types, free_name("other", types)) if plan.all_rows else types
 
 
-def _with_type_codes(plan: Plan, events: DataFrame, types: tuple[str, ...]) -> DataFrame:
+def with_type_codes(plan: Plan, events: DataFrame, types: tuple[str, ...]) -> DataFrame:
+    """The events with each type as its place among the types."""
     from pyspark.sql import functions as f
 
     name = plan.bound.schema.type
