@@ -60,7 +60,7 @@ SCALES = {
         sizes=(3, 4, 5, 6, 7, 8),
         search_seconds=4.0,
         searches=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
-        changing=1_600_000,
+        changing=3_200_000,
     ),
     "quick": Scale(
         name="quick",

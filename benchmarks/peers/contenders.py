@@ -77,7 +77,7 @@ def timed(name: str, answer: Callable[[], Sequence[pa.Table]], *, counted: bool)
 def kleene(workload: Workload, table: pa.Table) -> Contender:
     """Kleene in this process, on one core; a workload of several queries as one."""
     queries = workload.queries()
-    options: dict[str, Any] = {"time": "ts", "type": "type"}
+    options: dict[str, Any] = dict(workload.options)
     if len(queries) == 1:
         (query,) = queries.values()
         return timed(KLEENE, lambda: [query.match(table, **options)], counted=workload.counted)

@@ -112,9 +112,9 @@ def makers(workload: Workload, path: Path, session: Any) -> dict[str, Make]:
         queries = workload.queries()
         if len(queries) == 1:
             (query,) = queries.values()
-            return query.match(frame(events), time="ts", type="type"), lambda: None
+            return query.match(frame(events), **workload.options), lambda: None
         # What queries of a workload find together is kept after the first action: a run must not read what another has found.
-        runs = library.workload(queries).run(frame(events), time="ts", type="type")
+        runs = library.workload(queries).run(frame(events), **workload.options)
         found = [runs[name].matches for name in queries]
         return reduce(lambda one, other: one.union(other), found), lambda: [runs[name].unpersist() for name in queries]
 

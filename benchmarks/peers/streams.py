@@ -49,12 +49,14 @@ class Scale(suite.Scale):
     """Of streams with few matches per event; where matches are many, streams are shorter."""
     seconds: float
     """A system whose run takes longer is given no more events."""
+    spark: int = 1
+    """How many times as many events Spark has: on few of them a job is mostly its start."""
     fetch: bool = True
     """Whether systems that are not on this machine are fetched."""
 
 
 SCALES = {
-    "full": Scale(name="full", events=4_000_000, seconds=1.5, repeats=3),
+    "full": Scale(name="full", events=4_000_000, seconds=1.5, spark=5, repeats=3),
     "quick": Scale(name="quick", events=400_000, seconds=0.3, repeats=2, fetch=False, thin=True),
     "tiny": Scale(name="tiny", events=20_000, seconds=0.1, repeats=1, thin=True),
 }
@@ -80,6 +82,13 @@ class Workload:
     """The types of each pattern, by number."""
     counted: bool = False
     """Whether matches are counted by AGG COUNT, and not returned; the last count of each key is what is compared."""
+    typed: bool = True
+    """Whether the type is looked at; where all events have the same one, no system does."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What Kleene is told of the table."""
+        return {"time": "ts", "type": "type"} if self.typed else {"time": "ts"}
 
     def events(self, scale: Scale) -> int:
         """The length of the stream."""
@@ -183,6 +192,7 @@ WORKLOADS = {
             query=_LISTS.replace("<strategy>", "skip_till_next_match").replace("<last>", "c.y < 150") + _LIST_RETURN,
             window=STOCK_W,
             stream=ticker,
+            typed=False,
             share=0.25,
             patience=4,
             patterns=((0, 0, 0),),
@@ -193,6 +203,7 @@ WORKLOADS = {
             query=_LISTS.replace("<strategy>", "partition_contiguity").replace("<last>", "c.x <= a[a.LEN].x") + _LIST_RETURN,
             window=STOCK_W,
             stream=ticker,
+            typed=False,
             patterns=((0, 0, 0),),
         ),
         Workload(

@@ -2,7 +2,7 @@
 
 An experiment is a workload. Its points are systems beside Kleene in the same rounds: each formulation for tables in memory, all
 on Spark together, and each variant of an engine on a JVM. A point has as many of the first events as its system takes about a
-second for (`events`); Kleene alone has the whole stream, and so has Spark.
+second for (`events`); Kleene alone has the whole stream, and Spark a longer one.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def experiment(workload: Workload, scale: Scale, running: engines.Running | None
         if session is not None:
             from benchmarks.peers import on_spark
 
-            path = on_spark.parquet(table, folder / "events.parquet")
-            # Starting a job is most of a short one, so Spark has the whole stream.
-            points.append(_point(workload, table, SPARK, on_spark.makers(workload, path, session), table.num_rows, scale))
+            longer = workload.stream(scale.spark * table.num_rows)
+            path = on_spark.parquet(longer, folder / "events.parquet")
+            points.append(_point(workload, longer, SPARK, on_spark.makers(workload, path, session), longer.num_rows, scale))
         if running is not None:
             found, said = _engines(workload, table, running, folder, scale)
             points, notes = [*points, *found], [*notes, *said]

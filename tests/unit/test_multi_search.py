@@ -249,5 +249,5 @@ def test_two_hundred_patterns_in_a_minute(kind: str, search: str) -> None:
     found = plan_shared(*workload, MultiOptions(kind=kind, search=search, seconds=50.0), progress=told.append)
     assert perf_counter() - began < 60
     assert found.cost < 0.9 * min(found.baselines.values())
-    early = next(item.cost for item in told if item.seconds > 10)
+    early = next((item.cost for item in told if item.seconds > 10), found.cost)  # tabu may be at its end before
     assert early <= 1.1 * found.cost

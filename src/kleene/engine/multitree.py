@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from kleene.common.columns import select
 from kleene.engine.leaf_scan import LeafScan
 from kleene.engine.matcher import BadRows, Metrics
-from kleene.engine.multitree_choice import Planner
+from kleene.engine.multitree_choice import REMEMBERED, Planner
 from kleene.engine.multitree_completion import Completion
 from kleene.engine.multitree_pass import SharedPass
 from kleene.engine.multitree_program import SharedProgram
@@ -59,12 +59,10 @@ class SharedMatcher(WorkingMatcher):
         self._reported: int | None = None
         self._earliest: int | None = None
         self._planner = planner
-        self._program: SharedProgram | None = None
-
-    @property
-    def plan(self) -> SharedPlan | None:
+        self._programs: dict[int, SharedProgram] = {}
+        """By the identity of their plans' nodes, which they keep; the last one was followed last."""
+        self.plan: SharedPlan | None = None
         """What the last pass followed."""
-        return None if self._program is None else self._program.plan
 
     @property
     def output_schemas(self) -> Mapping[str, pa.Schema]:
@@ -154,9 +152,12 @@ class SharedMatcher(WorkingMatcher):
         return run
 
     def _pass_of(self, plan: SharedPlan) -> SharedPass:
-        if self._program is None or self._program.plan is not plan:
-            self._program = SharedProgram(self._group, plan)
-        return SharedPass(self._program, self._scan, self._working, self.metrics, self._block)
+        self.plan = plan
+        program = self._programs.pop(id(plan.nodes), None) or SharedProgram(self._group, plan)
+        self._programs[id(plan.nodes)] = program
+        if len(self._programs) > REMEMBERED:
+            del self._programs[next(iter(self._programs))]
+        return SharedPass(program, self._scan, self._working, self.metrics, self._block)
 
     def _report(self, run: SharedPass, watermark: int | None) -> Iterator[tuple[str, pa.RecordBatch]]:
         completions: dict[Any, Completion] = {}

@@ -12,7 +12,7 @@ Cost: each different tree of a clause once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -328,8 +328,37 @@ def nodes_and_roots(
         conditions = tuple(Condition(forms[form], slots) for form, slots in decided)
         slots = found[left].leaves + found[right].leaves
         found.append(Node(number, -1, left, right, slots, precedes, conditions, windows[node]))
-    cost = sum(made.price(node, statistics.length(windows[node])) for node in numbers if made.children(node))
-    return tuple(found), tuple(_root(clause, item, numbers) for clause, item in zip(clauses, placed, strict=True)), cost
+    roots = [_root(clause, item, numbers) for clause, item in zip(clauses, placed, strict=True)]
+    return tuple(found), tuple(roots), cost_of(found, roots, statistics, made.estimates)
+
+
+def cost_of(
+    nodes: Sequence[Node], roots: Sequence[Root], statistics: SharedStatistics, estimates: Iterable[Estimates] | None = None
+) -> float:
+    """What nodes are expected to cost; `estimates` of the roots' clauses need not be made twice."""
+    expected: dict[int, tuple[Estimate, float]] = {}
+    """By node, what is expected of it in a window of some length, and that length."""
+    for root, own in zip(roots, estimates or (Estimates(root.clause, statistics) for root in roots), strict=True):
+        bits = [1 << position for _, position in sorted((slot, position) for position, slot in enumerate(root.slots))]
+        ahead = [(root.node, bits)]
+        while ahead:
+            number, bits = ahead.pop()
+            if number not in expected:
+                expected[number] = own.of(sum(bits)), own.length
+                if not nodes[number].is_leaf:
+                    width = len(nodes[nodes[number].left].leaves)
+                    ahead += [(nodes[number].left, bits[:width]), (nodes[number].right, bits[width:])]
+
+    def within(number: int, length: float) -> Estimate:
+        estimate, known = expected[number]
+        return scaled(estimate, len(nodes[number].leaves), length / known)
+
+    cost = 0.0
+    for node in nodes:
+        if not node.is_leaf:
+            length = statistics.length(node.window)
+            cost += join_cost(*(within(number, length) for number in (node.left, node.right, node.number)))
+    return cost
 
 
 def _larger(one: int | None, other: int | None) -> int | None:

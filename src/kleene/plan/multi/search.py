@@ -25,7 +25,7 @@ from kleene.plan.multi.cost import SharedStatistics
 from kleene.plan.multi.graph import PatternGraph
 from kleene.plan.multi.local import LocalPlanner, Part, left_deep, moved, written_order
 from kleene.plan.multi.moves import LESS, Neighbourhood, Solution, improved
-from kleene.plan.multi.nodes import UNSHARED, Nodes, Placed, SharedPlan, Tree, nodes_and_roots
+from kleene.plan.multi.nodes import Nodes, Placed, SharedPlan, Tree, cost_of, nodes_and_roots
 
 ALPHA = 0.99
 """By this factor annealing becomes more careful, step by step."""
@@ -159,11 +159,7 @@ def plan_shared(
 
 def recosted(plan: SharedPlan, statistics: SharedStatistics) -> SharedPlan:
     """A plan as it is, with what it costs by other statistics."""
-    clauses = [root.clause for root in plan.roots]
-    trees = [plan.tree(root) for root in plan.roots]
-    is_shared = plan.search not in UNSHARED
-    nodes, roots, cost = nodes_and_roots(plan.leaves, clauses, statistics, trees, shared=is_shared)
-    return replace(plan, nodes=nodes, roots=roots, cost=cost, statistics=statistics)
+    return replace(plan, cost=cost_of(plan.nodes, plan.roots, statistics), statistics=statistics)
 
 
 def _after(first: SharedPlan, progress: Callable[[Progress], None]) -> Callable[[Progress], None]:
