@@ -49,8 +49,11 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-TURNS = (1, 2, 3)
+TURNS = (1, 2)
 """So many slices for each core are considered: more are better balanced, and have more lead in all."""
+
+IDLE = 0.15
+"""How long cores wait for the last of them at the end, beside what a slice takes: slices of as many events differ."""
 
 LEAD_COST = 0.3
 """What an event of the lead costs, beside one of the slice's own: it is sent and sorted, and completes no match."""
@@ -172,7 +175,7 @@ def _cost(way: Slicing, tasks: int) -> float:
     """About what the longest chain of tasks costs, in events."""
     own = way.events / len(way.slices)
     longest = own + max(LEAD_COST * (max(way.sizes) - own), 0) + SLICE_COST
-    return longest * -(-len(way.slices) // tasks)
+    return longest * -(-len(way.slices) // tasks) + IDLE * own
 
 
 def _lead_from(plan: Plan, restored: Restored, events: DataFrame, times: Times) -> Low:
