@@ -88,6 +88,8 @@ class LeafScan:
 
     def forget(self, codes: Array) -> None:
         """Numbers sets anew, in place, if hardly any of those that were met are among the codes."""
+        if len(self._numbers) < FEW_SETS:
+            return
         used = np.unique(codes)
         if len(self._numbers) < FEW_SETS + 2 * used.size:
             return

@@ -115,7 +115,10 @@ class SharedPass(WorkingPass):
             with suppress(DataError):  # of events that are not compared
                 return widen(self.working.column(spec.expression.name))
         group, leaves = self.program.group, sorted(self.program.leaves_of[spec])
-        rows = np.unique(np.concatenate([self.rows_of(leaf) for leaf in leaves]))
+        read = np.zeros(len(self.working), bool)
+        for leaf in leaves:
+            read[self.rows_of(leaf)] = True
+        rows = np.flatnonzero(read)
         expression = renamed(spec.expression, {"": group.tests[leaves[0]].event.variable})
         values = Evaluator(group.bound, lambda _, name: self.working.gather(name, rows), rows.size).values(expression)
         places = np.full(len(self.working), -1, np.int64)

@@ -45,6 +45,9 @@ NULL_WORD = np.uint64(0x5BD1E9955BD1E995)
 WORTH_KEEPING = 8
 """Hashes are kept from one in so many events on: before, a place for each event costs more than hashing some events twice."""
 
+AT_ONCE = 1 << 14
+"""Beginning to hash some events takes about as long as hashing so many."""
+
 
 class WrittenPlan(Protocol):
     """What the writer needs of a plan."""
@@ -188,8 +191,11 @@ class EventHashes:
         self._tied = tied
         """Identical simultaneous events are told apart among all events, so where there are ties all are computed."""
         self._asked = 0
+        self._times = 0
+        """How many events were asked for, and how often the hashes that are kept."""
         self._hashes: Array | None = None
         """By place, once it is worth keeping them."""
+        self._is_complete = False
         self._known = self._unknown = np.empty(0, np.int64)
 
     def at(self, places: Array) -> tuple[Array, Array]:
@@ -207,10 +213,15 @@ class EventHashes:
 
     def _kept(self, places: Array) -> Array:
         """The hashes by place, filled for some places."""
+        if self._is_complete:
+            assert self._hashes is not None
+            return self._hashes
         count = len(self._events)
-        if self._tied:
-            if self._hashes is None:
-                self._hashes = self._events.by_place(self._hashed(lambda name: (self._events.by_row(name), None), count))
+        self._times += 1
+        if self._tied or AT_ONCE * (self._times - 1) >= count:
+            self._hashes = self._events.by_place(self._hashed(lambda name: (self._events.by_row(name), None), count))
+            self._is_complete = True
+            if self._tied:
                 self._tell_apart(self._hashes)
             return self._hashes
         if self._hashes is None:
