@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -167,6 +168,12 @@ def _after(first: SharedPlan, progress: Callable[[Progress], None]) -> Callable[
     return lambda told: progress(replace(told, steps=told.steps + first.steps, seconds=told.seconds + first.seconds))
 
 
+@lru_cache(maxsize=4)
+def _graph_of(clauses: tuple[Clause, ...]) -> PatternGraph:
+    """What clauses have in common, whatever the statistics: who adapts a plan asks for it again and again."""
+    return PatternGraph(clauses)
+
+
 class _Planning:
     """What planning a workload needs."""
 
@@ -180,7 +187,7 @@ class _Planning:
         self.options = options
         self.nodes = Nodes(leaves, clauses, statistics)
         self.planner = LocalPlanner(self.nodes.estimates, options.kind)
-        self.graph = PatternGraph(clauses)
+        self.graph = _graph_of(clauses)
         self._steps = 0
 
     def without_search(self) -> tuple[dict[str, list[Tree]], dict[str, bool]]:
