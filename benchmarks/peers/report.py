@@ -23,11 +23,11 @@ other types by hand before they are divided by key. Esper and Siddhi take the sa
 timed inside it, warm, from the first event to the end of the last operator.
 
 Systems are given as many events as they take a second or two for (longer where they manage so few that a run of Kleene would
-be its fixed cost). Spark has five times the whole stream (the stream itself where a page was measured before 2026-11-17): over
-the stream a job takes less than a second, 0.2 of which Kleene needs before it begins, to look for keys that are much larger than
-others. *Kleene / it, on its events* compares the two over those, in the same rounds, with the lowest and the highest ratio of any
-round; *at its own length* has Kleene's throughput over the whole stream instead, where the fixed cost of a run does not count.
-Where all events have the same type, no system is given it. Times are those of the clock."""
+be its fixed cost). Spark has five times the whole stream (the stream itself where a page was measured before 2026-11-17):
+over the stream a job takes less than a second, 0.2 of which Kleene needs before it begins, to look for keys that are much
+larger than others. *Kleene / it, on its events* compares the two over those, in the same rounds, with the lowest and the
+highest ratio of any round; *at its own length* has Kleene's throughput over the whole stream instead, where the fixed cost of
+a run does not count. Where all events have the same type, no system is given it. Times are those of the clock."""
 
 REMARKS = {
     "keyed": "`SEQ(E1 a, E2 b, E3 c) WHERE [key] WITHIN 10 seconds`, 20 types, 1,000 keys, an event per millisecond.",
