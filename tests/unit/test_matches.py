@@ -633,3 +633,29 @@ def test_dictionary_encoded_times_are_returned() -> None:
     query = kleene.query("PATTERN SEQ(A a, B b) WHERE a.day < b.day RETURN a.day AS first, b.day AS last")
     (found,) = query.match(events, time="ts", type="type").to_pylist()
     assert [found["first"], found["last"]] == days
+
+
+@pytest.mark.parametrize("far", [0, 1 << 60], ids=["near", "out of range"])
+def test_match_ids_do_not_depend_on_how_many_events_are_hashed_at_once(monkeypatch: pytest.MonkeyPatch, far: int) -> None:
+    """One event, which is in no match, has a time that fits its own unit and perhaps no finer one."""
+    count = 300
+    table = pa.table(
+        {
+            "ts": range(count),
+            "type": ["A", "B", "C"] * (count // 3),
+            "when": pa.array([far, *range(1, count)], pa.timestamp("s")),
+            "x": [-100, *range(1, count)],
+        }
+    )
+    queries = {kind: kleene.query(f"PATTERN SEQ(A a, {kind} b) WHERE a.x + 9 > b.x WITHIN 9", name=kind) for kind in "BC"}
+    completed: list[bool] = []
+    complete = EventHashes._complete
+    monkeypatch.setattr(EventHashes, "_complete", lambda self: completed.append(complete(self)) or completed[-1])
+    found = []
+    for at_once in (0, 1 << 40):  # never, and from the second time on
+        monkeypatch.setattr("kleene.engine.output.AT_ONCE", at_once)
+        matches = kleene.workload(queries).match(table, time="ts", type="type")
+        found.append({name: sorted(rows.column("match_id").to_pylist()) for name, rows in matches.items()})
+    assert found[0] == found[1]
+    assert all(found[0].values())
+    assert set(completed) == {far == 0}

@@ -213,23 +213,31 @@ class EventHashes:
 
     def _kept(self, places: Array) -> Array:
         """The hashes by place, filled for some places."""
-        if self._is_complete:
+        if self._is_complete or ((self._tied or AT_ONCE * self._times >= len(self._events)) and self._complete()):
             assert self._hashes is not None
             return self._hashes
-        count = len(self._events)
         self._times += 1
-        if self._tied or AT_ONCE * (self._times - 1) >= count:
-            self._hashes = self._events.by_place(self._hashed(lambda name: (self._events.by_row(name), None), count))
-            self._is_complete = True
-            if self._tied:
-                self._tell_apart(self._hashes)
-            return self._hashes
+        count = len(self._events)
         if self._hashes is None:
             self._hashes = np.empty(count, np.uint64)
             self._known, self._unknown = np.zeros(count, bool), np.empty(count, np.int64)
         new = self._unknown[: list_unknown(places, self._known, self._unknown)]
         self._hashes[new] = self._hashed(lambda name: self._events.source(name, new), new.size)
         return self._hashes
+
+    def _complete(self) -> bool:
+        """Hashes all events; returns whether that was possible: a time that no match has may be out of its range."""
+        try:
+            hashes = self._hashed(lambda name: (self._events.by_row(name), None), len(self._events))
+        except pa.ArrowInvalid:
+            if self._tied:
+                raise
+            self._times = 0  # it is tried again after as many calls
+            return False
+        self._hashes, self._is_complete = self._events.by_place(hashes), True
+        if self._tied:
+            self._tell_apart(self._hashes)
+        return True
 
     def _hashed(self, source: Callable[[str], tuple[pa.Array, Array | None]], count: int) -> Array:
         """Hashes of so many events; `source` gives a column and the rows of it that they are, None for all as they are."""
