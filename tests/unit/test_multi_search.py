@@ -17,7 +17,7 @@ from kleene.plan.multi.graph import PatternGraph
 from kleene.plan.multi.local import LocalPlanner
 from kleene.plan.multi.moves import Neighbourhood, Solution, improved
 from kleene.plan.multi.nodes import Nodes, SharedPlan, Tree
-from kleene.plan.multi.search import CHOICES, MultiOptions, Progress, multi_options, plan_shared
+from kleene.plan.multi.search import CHOICES, MultiOptions, Progress, multi_options, plan_shared, recosted
 from support.random_clauses import Workload, cheapest, random_workload
 
 BASELINES = ("written", "sharing", "reordering", "none")
@@ -228,6 +228,17 @@ def test_answers_to_the_others_never_make_a_plan_dearer() -> None:
             costs.append(solution.cost)
         assert costs == sorted(costs, reverse=True)
         assert solution.cost == pytest.approx(Solution(nodes, solution.placed).cost)
+
+
+def test_a_plan_costs_what_the_search_took_it_to_cost_by_any_statistics() -> None:
+    for seed in range(20):
+        leaves, clauses, statistics = random_workload(seed, count=6, sizes=(3, 4), types=5, windows=(5, 30))
+        plan = plan_shared(leaves, clauses, statistics, MultiOptions(search="none"))
+        others = replace(statistics, rates=statistics.rates[::-1])
+        for known in (statistics, others):
+            nodes = Nodes(leaves, clauses, known)
+            placed = {number: nodes.place(number, plan.tree(root)) for number, root in enumerate(plan.roots)}
+            assert recosted(plan, known).cost == pytest.approx(Solution(nodes, placed).cost)
 
 
 def test_options_are_checked_together() -> None:
