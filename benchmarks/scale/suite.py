@@ -23,7 +23,7 @@ SHORT, LONG = 200, 60_000
 """Windows with little to match, so that reading takes the time, and with much."""
 SHARES = (0.00002, 0.01, 0.05, 0.1, 0.25)
 """Windows, as shares of all events."""
-WARM_UP = 2
+WARM_UP = 4
 """A JVM gets faster for minutes."""
 
 UNKEYED = (

@@ -171,11 +171,16 @@ class Body:
             remainder = self.name(f"abs({left}) % abs({divisor})", node)
             return self.name(f"-{remainder} if {left} < 0 else {remainder}", node), known, is_float
         result = self.name(f"{left} {operator} {right}", node)
-        if not is_float:
+        if not is_float and operator == "*":
             # Far beyond 64 bits the same operation in floating point tells; close to the limit an overflow turns the sign.
-            shadow = self.name(f"{left} * 1.0 {operator} {right} * 1.0", node)
+            shadow = self.name(f"{left} * 1.0 * {right}", node)
             turned = f"(abs({shadow}) > 9.1e18) & (({result} < 0) != ({shadow} < 0))"
             self._statement(f"constants[{OVERFLOW}] |= ((abs({shadow}) > 9.3e18) | ({turned})) & {known}", node)
+        elif not is_float:
+            # A sum that has another sign than both its terms has left 64 bits; a difference is the left term of such a sum.
+            total, *terms = (result, left, right) if operator == "+" else (left, result, right)
+            turned = f"(({total} ^ {terms[0]}) & ({total} ^ {terms[1]}) < 0)"
+            self._statement(f"constants[{OVERFLOW}] |= {_all(turned, known)}", node)
         return result, known, is_float
 
     def _statement(self, source: str, node: p.Expression) -> None:

@@ -23,11 +23,11 @@ SEARCHED = 65.0
 """Nanoseconds to search for the scope of a partial match instead, where few are."""
 WORTH_TABLES = 3
 """Scopes are looked up in tables if one in this many events or more is bound or begins a match."""
-PUSHED = 45.0
+PUSHED = 35.0
 """Nanoseconds to push an event on its stack, or to begin construction with it."""
-VISITED = 8.0
+VISITED = 3.0
 """Nanoseconds to visit an event on a stack."""
-FILTERED = 30.0
+FILTERED = 45.0
 """Nanoseconds to have the visited events of one stack decided by conditions."""
 FUNCTION = 150.0
 """Nanoseconds that a condition takes which is decided on blocks of partial matches, beside EVALUATION."""
