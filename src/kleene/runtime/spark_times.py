@@ -28,9 +28,10 @@ MOST_SLICES = 512
 CONNECT_TASKS = 32
 """The most slices on Spark Connect, which does not tell how many cores there are, unless there are very many rows."""
 
-SAMPLED = 0.02
-"""The share of rows that slices are cut by."""
-
+SAMPLED, SEED = 0.02, 2006
+"""The share of rows that slices are cut by, and the seed they are drawn by: the same rows are cut in the same way, and Spark has
+the job compiled that it compiled before.
+"""
 
 SMALL = 1 << 20
 """A DataFrame of fewer bytes, by Spark's estimate, is not looked at."""
@@ -76,7 +77,7 @@ def sampled_times(events: DataFrame, time: str, unit: str | None) -> Times:
     quantiles = ", ".join(f"{number / MOST_SLICES}D" for number in range(1, MOST_SLICES))
     width = " + ".join(_width(field) for field in events.schema)
     found = (
-        events.where(f"rand() < {SAMPLED}")
+        events.where(f"rand({SEED}) < {SAMPLED}")
         .selectExpr(
             f"count({time}) AS n",
             f"min({time}) AS low",
