@@ -64,8 +64,9 @@ def apart(name: str, pools: Sequence[ProcessPoolExecutor], job: Job) -> Contende
 
     def run() -> Outcome:
         found = [pool.submit(run_job, job) for pool in pools]
-        seconds, _, matches = zip(*(item.result() for item in found), strict=True)
-        return Outcome(sum(matches), {}, {clock: max(item[clock] for item in seconds) for clock in ("wall", "cpu")})
+        seconds, work, matches = zip(*(item.result() for item in found), strict=True)
+        longest = {clock: max(item[clock] for item in seconds) for clock in ("wall", "cpu")}
+        return Outcome(sum(matches), {}, longest, MEGABYTE * sum(item["jvm"] + item["python"] for item in work))
 
     return Contender(name, run)
 

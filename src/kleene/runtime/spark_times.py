@@ -29,8 +29,8 @@ CONNECT_TASKS = 32
 """The most slices on Spark Connect, which does not tell how many cores there are, unless there are very many rows."""
 
 SAMPLED, SEED = 0.02, 2006
-"""The share of rows that slices are cut by, and the seed they are drawn by: the same rows are cut in the same way, and Spark has
-the job compiled that it compiled before.
+"""The share of rows that slices are cut by, and the seed they are drawn by: the same rows are cut in the same way, and Spark
+runs the code that it compiled before.
 """
 
 SMALL = 1 << 20
