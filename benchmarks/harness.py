@@ -42,7 +42,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One contender at one point: seconds of every round, and the work of one execution."""
+    """One contender at one point: seconds of every round, and the work, of the median round where it differs."""
 
     name: str
     events: int
@@ -150,6 +150,7 @@ def measure(
         raise Disagreement(f"at {dict(parameters)}: { ({name: found.matches for name, found in outcomes.items()}) }")
     wall: dict[str, list[float]] = {name: [] for name in outcomes}
     used: dict[str, list[float]] = {name: [] for name in outcomes}
+    work: dict[str, list[Mapping[str, int]]] = {name: [] for name in outcomes}
     for turn in range(repeats):
         first = turn % len(contenders)
         for contender in (*contenders[first:], *contenders[:first]):
@@ -158,6 +159,7 @@ def measure(
             found = contender.run()
             wall_after, cpu_after = time.perf_counter(), cpu()
             own = note(contender, found).seconds
+            work[contender.name].append(found.work)
             wall[contender.name].append(wall_after - wall_before if own is None else own["wall"])
             used[contender.name].append(cpu_after - cpu_before if own is None else own["cpu"])
     measurements = tuple(
@@ -167,7 +169,7 @@ def measure(
             found.matches,
             tuple(wall[name]),
             tuple(used[name]),
-            dict(found.work),
+            {key: statistics.median_low([item[key] for item in work[name]]) for key in found.work},
             max(peaks[name], default=None),
         )
         for name, found in outcomes.items()

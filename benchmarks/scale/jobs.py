@@ -72,7 +72,9 @@ def apart(name: str, pools: Sequence[ProcessPoolExecutor], job: Job) -> Contende
 
 
 def run_job(job: Job) -> tuple[dict[str, float], dict[str, int], int]:
-    """Runs a job to the noop sink: seconds, what it took (megabytes of memory, kilobytes shuffled, slices), and the matches."""
+    """Runs a job to the noop sink: seconds, what it took (megabytes of memory, kilobytes shuffled, milliseconds of the stage
+    that matches, slices), and the matches.
+    """
     from pyspark.sql import SparkSession
 
     from kleene.runtime import spark_times
@@ -88,6 +90,7 @@ def run_job(job: Job) -> tuple[dict[str, float], dict[str, int], int]:
         observed = _counted(run.matches)
         seconds = {"wall": time.perf_counter() - wall, "cpu": clock() - cpu}
     peak["shuffled"] = (shuffled() - written) // 1_000
+    peak["matching"] = _last_stage(session)
     slices = run.distribution.partition(" slices")[0].rpartition(" ")[2]
     return seconds, {**peak, "slices": int(slices) if slices.isdigit() else 1}, observed
 
@@ -101,6 +104,15 @@ def _shuffle_clock(session: Any) -> Callable[[], int]:
         return int(spark.statusStore().executorSummary("driver").totalShuffleWrite())
 
     return written
+
+
+def _last_stage(session: Any) -> int:
+    """Milliseconds from the first to the last moment of the stage that ran last."""
+    context = session.sparkContext
+    tracker = context.statusTracker()
+    job = tracker.getJobInfo(max(tracker.getJobIdsForGroup()))
+    found = context._jsc.sc().statusStore().lastStageAttempt(max(job.stageIds))  # noqa: SLF001 -- pyspark has no public way
+    return int(found.completionTime().get().getTime() - found.submissionTime().get().getTime())
 
 
 def _counted(matches: Any) -> int:

@@ -27,8 +27,9 @@ many cores. *Half the events on 1 core / all on 2* is weak scaling: 1 were perfe
 when it may not cut time: one task has all the events, or all those of the key.""",
     "lead": """\
 Each event takes the next that fits, so that a longer window has hardly more matches, but more events before each slice. The
-model is that of [Scale](scale.md): the longest task, and copies of events, both relative to one task, and nothing that does not
-depend on slices. Where nothing would be saved, there are no slices.""",
+model is that of [Scale](scale.md): the tasks that a core has, one after the other, and copies of events, both relative to one
+task. It is beside the stage that matches; the whole job has the reading besides, and with slices a sample of it and one more
+way through Python. Where nothing would be saved, there are no slices.""",
     "many": """\
 Events are made on the fly (`spark.range`). Memory is the most of all looks, two in a second, with a heap of 4 GB.""",
 }
@@ -69,8 +70,8 @@ def _bytes_sent(found: Measurement) -> float:
 
 
 def _lead(experiment: Experiment) -> str:
-    header = ["window / all events", "window", "matches per event", "slices", "sliced / one task", "model"]
-    header += ["bytes shuffled per relevant event", "model"]
+    header = ["window / all events", "window", "matches per event", "slices", "sliced / one task"]
+    header += ["only the stage that matches", "model", "bytes shuffled per relevant event", "model"]
     first, rows = experiment.points[0], []
     for point in experiment.points:
         share, slices = float(point.parameters["share"]), point[TWO].work["slices"]
@@ -83,6 +84,7 @@ def _lead(experiment: Experiment) -> str:
                 matches_per_event(point),
                 f"{slices}",
                 f"{point.ratio(TWO, 'wall'):.2f}",
+                f"{point[WHOLE].work['matching'] / point[TWO].work['matching']:.2f}",
                 f"{1 / longest:.2f}",
                 f"{_bytes_sent(point[TWO]):.1f}",
                 f"{_bytes_sent(first[TWO]) * copies:.1f}",

@@ -241,6 +241,14 @@ def test_a_contender_may_bring_its_own_clocks() -> None:
     assert (own.throughput("wall"), own.throughput("cpu")) == (4, 2)
 
 
+def test_work_is_that_of_the_median_round_and_not_of_the_warm_up() -> None:
+    waits = iter((900, 30, 10, 20))
+    found = measure(
+        [Contender("own", lambda: Outcome(3, {"waits": next(waits)}))], events=1, parameters={}, baseline="own", repeats=3
+    )
+    assert found["own"].work == {"waits": 20}
+
+
 def test_the_baseline_has_ratio_one_and_embedded_is_against_the_fastest_join(results: Results) -> None:
     for point in results["sase"]["embedded"].points:
         assert point.ratio(point.baseline, "cpu") == 1
