@@ -112,7 +112,8 @@ def makers(workload: Workload, path: Path, session: Any) -> dict[str, Make]:
         queries = workload.queries()
         if len(queries) == 1:
             (query,) = queries.values()
-            return query.match(frame(events), **workload.options), lambda: None
+            columns = [item.alias for item in query.logical.returns]  # those that the others give
+            return query.match(frame(events), columns=columns, **workload.options), lambda: None
         # What queries of a workload find together is kept after the first action: a run must not read what another has found.
         runs = library.workload(queries).run(frame(events), **workload.options)
         found = [runs[name].matches for name in queries]

@@ -8,9 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import kleene
 from benchmarks.harness import Contender, Outcome
@@ -20,8 +21,8 @@ from benchmarks.streaming.memory import resident
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 MEGABYTE = 1 << 20
-FEWEST_ROWS, NEVER = 250_000, 1 << 60
-"""Rows that are worth a slice: as it is, and to have none."""
+NEVER = 1 << 60
+"""With so few rows there are no slices."""
 EVERY = 0.5
 """Seconds between two looks at memory."""
 
@@ -33,8 +34,8 @@ class Job:
     query: str
     events: str
     """A Parquet file or folder, or a number of events to make."""
-    sliced: bool = True
-    """Whether time may be cut into slices."""
+    slices: int | None = None
+    """Into how many slices time is cut; None where that is for the library to say."""
 
 
 @contextmanager
@@ -77,22 +78,32 @@ def run_job(job: Job) -> tuple[dict[str, float], dict[str, int], int]:
     """
     from pyspark.sql import SparkSession
 
-    from kleene.runtime import spark_times
-
     session = SparkSession.getActiveSession()
     assert session is not None
-    spark_times.FEWEST_ROWS = FEWEST_ROWS if job.sliced else NEVER
     events = _made(session, int(job.events)) if job.events.isdigit() else session.read.parquet(job.events)
     clock, shuffled = on_spark.cpu_clock(session), _shuffle_clock(session)
-    with _peak(on_spark.jvm_of(session)) as peak:
+    with _peak(on_spark.jvm_of(session)) as peak, _cut_into(job.slices):
         wall, cpu, written = time.perf_counter(), clock(), shuffled()
         run = kleene.query(job.query).run(events, **ROLES)
         observed = _counted(run.matches)
         seconds = {"wall": time.perf_counter() - wall, "cpu": clock() - cpu}
     peak["shuffled"] = (shuffled() - written) // 1_000
-    peak["matching"] = _last_stage(session)
     slices = run.distribution.partition(" slices")[0].rpartition(" ")[2]
-    return seconds, {**peak, "slices": int(slices) if slices.isdigit() else 1}, observed
+    return seconds, {**peak, "matching": _last_stage(session), "slices": int(slices) if slices.isdigit() else 1}, observed
+
+
+@contextmanager
+def _cut_into(slices: int | None) -> Iterator[None]:
+    """Jobs cut time into so many slices, as they would with as many cores and slices for each."""
+    from kleene.runtime import spark_time_slices, spark_times
+
+    with ExitStack() as changes:
+        if slices == 1:
+            changes.enter_context(patch.object(spark_times, "FEWEST_ROWS", NEVER))
+        elif slices is not None:
+            changes.enter_context(patch.object(spark_time_slices, "parallelism", lambda _events: slices))
+            changes.enter_context(patch.object(spark_time_slices, "TURNS", (1,)))
+        yield
 
 
 def _shuffle_clock(session: Any) -> Callable[[], int]:

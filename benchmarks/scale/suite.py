@@ -16,13 +16,16 @@ from benchmarks.scale.jobs import Job, apart, contender, run_job, session_of
 from benchmarks.suite import Suite
 
 SEED = 2006
-TYPES = "ABCDEFGHIJKLMNOPQRST"
+TYPES, RELEVANT = "ABCDEFGHIJKLMNOPQRST", "ABC"
+"""Of all events, and of the queries."""
 ONE, TWO, HALF, WHOLE = "1 core", "2 cores", "1 core, half of the events", "2 cores, not sliced"
 APART = "two sessions of 1 core, half of the events each"
 SHORT, LONG = 200, 60_000
 """Windows with little to match, so that reading takes the time, and with much."""
-SHARES = (0.00002, 0.01, 0.05, 0.1, 0.25)
-"""Windows, as shares of all events."""
+SHARES = (0.001, 0.01, 0.05, 0.1, 0.25)
+"""Windows, as shares of all events. The first one is the model's unit."""
+SLICES = 4
+CHOSEN = "2 cores, slices as chosen"
 WARM_UP = 4
 """A JVM gets faster for minutes."""
 
@@ -59,14 +62,14 @@ SCALES = {
 }
 
 
-def parquet_events(folder: Path, count: int, share: float) -> str:
-    """A file of events of twenty types, written once, of which one key has a share; the others are of a thousand keys."""
-    path = folder / f"scale-{count}-{share}.parquet"
+def parquet_events(folder: Path, count: int, share: float, types: str = TYPES) -> str:
+    """A file of events, written once, of which one key has a share; the others are of a thousand keys."""
+    path = folder / f"scale-{count}-{share}-{len(types)}.parquet"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         rng = np.random.default_rng(SEED)
         keys = np.where(rng.random(count) < share, 0, rng.integers(1, 1_001, count)).astype(np.int32)
-        kinds = pa.DictionaryArray.from_arrays(rng.integers(0, len(TYPES), count, np.int32), pa.array(list(TYPES)))
+        kinds = pa.DictionaryArray.from_arrays(rng.integers(0, len(types), count, np.int32), pa.array(list(types)))
         table = pa.table(
             {
                 "ts": np.arange(count, dtype=np.int64),
@@ -98,7 +101,7 @@ def cores(scale: Scale, folder: Path) -> Experiment:
                 measure([item], events=events, parameters={}, baseline=item.name, repeats=scale.repeats, warm_up=warm_up)
                 for item, events, warm_up in (
                     (contender(HALF, one, Job(text, half)), scale.events // 2, 1),
-                    (contender(WHOLE, two, Job(text, path, sliced=False)), scale.events, 1),
+                    (contender(WHOLE, two, Job(text, path, slices=1)), scale.events, 1),
                     (apart(APART, (one, other), Job(text, half)), scale.events, WARM_UP),
                 )
             ]
@@ -114,26 +117,33 @@ def cores(scale: Scale, folder: Path) -> Experiment:
 
 
 def lead(scale: Scale, folder: Path) -> Experiment:
-    """Windows that are long beside slices."""
-    path, points = parquet_events(folder, scale.events, 0.0), []
-    with session_of(2) as two:
+    """Windows that are long beside slices, of which there are as many on one core and on two."""
+    count = scale.events * 6 // 10
+    path, points = parquet_events(folder, count, 0.0, RELEVANT), []
+    with session_of(1) as one, session_of(2) as two:
         for share in SHARES:
-            window = int(share * scale.events)
+            window = int(share * count)
             text = NEXT.replace("{window}", str(window))
             points.append(
                 measure(
-                    [contender(TWO, two, Job(text, path)), contender(WHOLE, two, Job(text, path, sliced=False))],
-                    events=scale.events,
+                    [
+                        contender(ONE, one, Job(text, path, slices=SLICES)),
+                        contender(TWO, two, Job(text, path, slices=SLICES)),
+                        contender(CHOSEN, two, Job(text, path)),
+                        contender(WHOLE, two, Job(text, path, slices=1)),
+                    ],
+                    events=count,
                     parameters={"share": share, "window": window},
                     baseline=WHOLE,
                     repeats=scale.repeats,
+                    warm_up=WARM_UP if not points else 1,
                 )
             )
     return Experiment(
         "lead",
-        "Slices beside one task, as the window grows",
+        "Slices, as the window grows: the model beside what is measured",
         axis="share",
-        headline="what slices save, less what their leads cost",
+        headline="what the model says of copies, of the stage that matches, and of two cores",
         clock="wall",
         points=tuple(points),
     )

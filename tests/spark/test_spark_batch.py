@@ -20,7 +20,7 @@ import kleene
 from kleene.common.errors import BindingError
 from support import spark_queries
 from support.spark import frame_of
-from support.spark_queries import QUERIES, embedded, in_order, on_spark
+from support.spark_queries import QUERIES, embedded, in_order, on_spark, shown
 
 pytestmark = pytest.mark.spark
 
@@ -90,6 +90,17 @@ def test_the_output_schema_is_that_of_embedded(frame: Any, table: pa.Table) -> N
         lazily = parsed.match(frame, **options).schema
         assert lazily.names == parsed.match(table, **options).column_names
         assert parsed.match(frame, **options).toArrow().num_rows > 0
+
+
+@pytest.mark.parametrize("query", [KEYED, "PATTERN SEQ(A a, B b) WHERE [k] AGG COUNT AS n WITHIN 10"])
+def test_matches_with_some_columns(query: str, frame: Any, table: pa.Table) -> None:
+    parsed = kleene.query(query)
+    some = parsed.match(table, **ROLES).column_names[:0:-1]
+    found = parsed.match(frame, **ROLES, columns=some)
+    assert found.columns == some
+    assert shown(found.toArrow()) == shown(parsed.match(table, **ROLES, columns=some))
+    with pytest.raises(BindingError, match="no column 'z'"):
+        parsed.match(frame, **ROLES, columns="z")
 
 
 def test_many_keys(spark: Any) -> None:

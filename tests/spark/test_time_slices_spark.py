@@ -72,6 +72,8 @@ NEXT = "WHERE skip_till_next_match(a, b[], c)"
 SLICED: dict[str, tuple[str, dict[str, Any]]] = {
     "returned": ("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 30 RETURN a.n AS one, b.n AS other", {}),
     "one of another": ("PATTERN SEQ(A a, B+ b[], C c) WITHIN 12 OUTPUT NON-OVERLAP", {"order_by": "n"}),
+    "some columns": ("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 30", {"columns": ("b", "match_start")}),
+    "some columns of one of another": ("PATTERN SEQ(A a, B b) WITHIN 12 OUTPUT NON-OVERLAP", {"order_by": "n", "columns": "a"}),
     "window of events": ("PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x WITHIN 15 EVENTS", {"order_by": "n"}),
     "negated end": ("PATTERN SEQ(A a, B b, !(D d)) WHERE a.x < b.x WITHIN 9", {}),
     "next": (f"PATTERN SEQ(A a, B+ b[], C c) {NEXT} {{ b[i].x > b[i-1].x }} WITHIN 40", {"order_by": "n"}),
@@ -89,7 +91,7 @@ SLICED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_long(SLICED, always=7))
+@pytest.mark.parametrize("name", mostly_long(SLICED, always=9))
 def test_slices_give_the_embedded_matches(name: str, frame: Any, table: pa.Table) -> None:
     query, options = SLICED[name]
     found = both(query, frame, table, **options)

@@ -76,8 +76,8 @@ def sliced(plan: Plan, table: pa.Table, cuts: Sequence[int], rng: Random, *, arr
         return rows
     partition = plan.partition
     rows = rows.sort_by([(name, "ascending") for name in order_of(partition)])
-    batches = list(candidates.chosen(batches_of(rows.combine_chunks(), rng.choice((1, 3, 100))), schema, partition))
-    return pa.Table.from_batches(batches, build_matcher(plan, bare).output_schema)
+    given, own = batches_of(rows.combine_chunks(), rng.choice((1, 3, 100))), build_matcher(plan, bare).output_schema
+    return pa.Table.from_batches(list(candidates.chosen(given, schema, partition, own.names)), own)
 
 
 def sliced_together(

@@ -92,6 +92,8 @@ def streamed(query: str, events: pa.Table, **options: Any) -> list[dict[str, Any
         (PAIR, {"schema": {"A": ["x"]}}, ["unknown event type 'B' at line 1", "known: 'A'"]),
         (PAIR, {"bad_rows": "skip"}, ["bad_rows cannot be 'skip'", "'drop', 'error', 'quarantine'"]),
         (PAIR, {"ties": "any"}, ["ties cannot be 'any'"]),
+        (PAIR, {"columns": ["a", "match_and"]}, ["matches have no column 'match_and'", "did you mean 'match_end'?"]),
+        (PAIR, {"columns": "a", "output": "compressed"}, ["in compressed form have all their columns", "leave out"]),
     ],
 )
 def test_names_and_options(query: str, options: dict[str, Any], fragments: list[str]) -> None:

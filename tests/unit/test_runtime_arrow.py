@@ -124,6 +124,22 @@ def test_a_reader_and_a_table_give_the_same() -> None:
         assert ids(parsed.match(shuffled, **ROLES).to_batches()) == wanted
 
 
+@pytest.mark.parametrize("query", [QUERIES["keyed"], f"PATTERN SEQ(A a, B b) AGG COUNT AS n WITHIN {WINDOW}"])
+def test_matches_with_some_columns(query: str) -> None:
+    events, parsed = stream(400), kleene.query(query)
+    whole = parsed.match(events, **ROLES)
+    assert whole.num_rows > 0
+    some = whole.column_names[:0:-1]
+    assert parsed.match(events, **ROLES, columns=some).equals(whole.select(some))
+    assert parsed.match(events, **ROLES, columns=some[0]).equals(whole.select(some[:1]))
+
+
+def test_a_workload_has_all_columns() -> None:
+    both = kleene.workload({"keyed": QUERIES["keyed"], "one": QUERIES["one"]})
+    with pytest.raises(kleene.BindingError, match="matches of one query"):
+        both.match(stream(10), **ROLES, columns="a")
+
+
 def test_matches_come_early() -> None:
     """A match is out as soon as its last event is in; with a negated end, as soon as its window has passed."""
     events = pa.table({"ts": [1, 2, 3, 40, 60, 61, 62], "type": ["A", "B", "X", "X", "A", "A", "A"], "k": [1] * 7})

@@ -65,8 +65,10 @@ def order_of(partition: Sequence[str]) -> list[str]:
     return [*_names(partition), "match_end", END]
 
 
-def chosen(candidates: Iterable[pa.RecordBatch], schema: EventSchema, partition: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The matches that are reported, of all candidates in the order of `order_of`."""
+def chosen(
+    candidates: Iterable[pa.RecordBatch], schema: EventSchema, partition: Sequence[str], columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The matches that are reported, of all candidates in the order of `order_of`, with these columns of matches."""
     names = _names(partition)
     state = np.zeros(3, np.int64)
     before: pa.RecordBatch | None = None
@@ -86,4 +88,4 @@ def chosen(candidates: Iterable[pa.RecordBatch], schema: EventSchema, partition:
         kept = np.zeros(batch.num_rows, bool)
         keep_apart(new, starts, start_places, ends, end_places, state, kept)
         before = batch.slice(batch.num_rows - 1)
-        yield batch.filter(pa.array(kept)).drop_columns([START, END, *names])
+        yield batch.select(columns).filter(pa.array(kept))

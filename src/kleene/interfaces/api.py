@@ -46,6 +46,8 @@ class Options:
     params: Mapping[str, object] | None = None
     plan: Any = None
     output: str = "verbose"
+    columns: tuple[str, ...] = ()
+    """Of matches; none for all."""
     limits: Any = None
     stats: Any = None
     watermark: str | int | None = None
@@ -96,6 +98,7 @@ class Query:
         params: Mapping[str, object] | None = None,
         plan: Any = None,
         output: str = "verbose",
+        columns: str | Sequence[str] = (),
         limits: Any = None,
         stats: Any = None,
         watermark: str | int | None = None,
@@ -122,6 +125,8 @@ class Query:
             plan: Forces the plan's choices, see `kleene.plan.options`.
             output: "verbose" has a row per match; "compressed" the shared match buffer as data, to be counted, sampled and read
                 with `kleene.count`, `kleene.sample`, `kleene.matches` and `kleene.expand`.
+            columns: The columns that matches are to have, in this order; all of them unless said. Where there are many matches,
+                Spark takes longer to receive them than it takes to find them, and fewer columns take less.
             limits: Bounds on live runs and on matches per event, and what happens at them, as {"runs": ..., "matches": ...,
                 "policy": "error" | "keep_newest" | "sample"}; see `kleene.plan.limits`.
             stats: What is known of the events, for the planner: from `statistics`, or as {"rates": {"a": 20}, "selectivities":
@@ -142,6 +147,7 @@ class Query:
             params,
             plan,
             output,
+            columns,
             limits,
             stats,
             watermark,
@@ -347,14 +353,15 @@ class Query:
                 return run_query(self, events, options)
             from kleene.runtime.spark_batch import arrow_schema, run_spark
 
-            return run_spark(self.plan_for(arrow_schema(events), options), events, bad_rows=options.bad_rows or "error")
+            plan = self.plan_for(arrow_schema(events), options)
+            return run_spark(plan, events, bad_rows=options.bad_rows or "error", columns=options.columns)
         from kleene.engine.build import build_matcher
         from kleene.runtime.arrow import event_stream, run_embedded
 
         stream = event_stream(events)
         plan = self.plan_for(stream.schema, options)
         matcher = build_matcher(plan, stream.schema, bad_rows=options.bad_rows or "error")
-        return run_embedded(matcher, stream, plan.bound.schema)
+        return run_embedded(matcher, stream, plan.bound.schema, options.columns)
 
 
 def query(
@@ -428,6 +435,7 @@ def make_options(
     params: Mapping[str, object] | None = None,
     plan: Any = None,
     output: str = "verbose",
+    columns: str | Sequence[str] = (),
     limits: Any = None,
     stats: Any = None,
     watermark: str | int | None = None,
@@ -442,6 +450,8 @@ def make_options(
     for option, count in (("buckets", buckets), ("max_events", max_events)):
         if count is not None and count < 1:
             problems.append(Problem(f"{option} cannot be {count!r}", hint="it is a number of at least 1"))
+    if columns and output != "verbose":
+        problems.append(Problem(f"matches in {output} form have all their columns", hint="leave out the option columns"))
     if problems:
         raise BindingError(problems)
     types = None if schema is None else {str(name): frozenset(attributes) for name, attributes in schema.items()}
@@ -456,6 +466,7 @@ def make_options(
         params,
         plan,
         output,
+        _names(columns),
         limits,
         stats,
         watermark,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import KleeneError
+from kleene.common.errors import BindingError, KleeneError, Problem
 from kleene.interfaces.api import Options, Query, is_spark_frame
 from kleene.pattern.policies import Strategy
 
@@ -53,6 +53,9 @@ def multi_options_of(options: Options) -> tuple[Options, MultiOptions | None]:
     """What is said of the plan of single queries, and of how they are planned together; None if they are not."""
     from kleene.plan.multi.search import MultiOptions, multi_options
 
+    if options.columns:
+        message = "the option columns is for the matches of one query"
+        raise BindingError(Problem(message, hint="select the columns from the matches of each query"))
     if isinstance(options.plan, Mapping) and options.plan.get("mechanism") == "multi":
         return replace(options, plan=None), multi_options({k: v for k, v in options.plan.items() if k != "mechanism"})
     return options, MultiOptions() if options.plan is None else None

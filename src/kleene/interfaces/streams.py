@@ -39,6 +39,7 @@ def is_streaming(events: Any) -> bool:
 
 def run_query(item: Query, events: DataFrame, options: Options) -> StreamRun:
     """One query over a streaming DataFrame."""
+    from kleene.runtime.arrow import only
     from kleene.runtime.spark_batch import arrow_schema
     from kleene.runtime.spark_stream_run import StreamRun
 
@@ -47,7 +48,7 @@ def run_query(item: Query, events: DataFrame, options: Options) -> StreamRun:
     plan = item.plan_for(schema, options)
     found = stream_query(item, plan, options)
     stage = _stage(events, schema, [found], options, None)
-    return StreamRun((stage,), {item.name: found.schema(schema)}, options.watermark)
+    return StreamRun((stage,), {item.name: only(options.columns, found.schema(schema))}, options.watermark)
 
 
 def run_workload(workload: Workload, events: DataFrame, options: Options) -> StreamRun:

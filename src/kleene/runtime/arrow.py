@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.columns import view
-from kleene.common.errors import DataError, Problem
+from kleene.common.errors import BindingError, DataError, Problem, nearest
 from kleene.common.schema import EventSchema
 from kleene.engine.counters import SharedCounterMatcher
 from kleene.engine.kernels.rows import first_descent
@@ -141,11 +141,23 @@ def match_batches(matcher: Any, events: Iterator[pa.RecordBatch]) -> Iterator[An
     yield from matcher.finish()
 
 
-def run_embedded(matcher: Matcher, events: pa.Table | pa.RecordBatchReader, schema: EventSchema) -> Run:
-    """Matches all events."""
+def run_embedded(
+    matcher: Matcher, events: pa.Table | pa.RecordBatchReader, schema: EventSchema, columns: tuple[str, ...] = ()
+) -> Run:
+    """Matches all events; matches have some of their columns or all."""
+    wanted = only(columns, matcher.output_schema)
     ordered = in_stream_order(events, schema) if isinstance(events, pa.Table) else events
-    found = list(match_batches(matcher, batches_of(ordered)))
-    return finished(matcher.bad_rows, matcher.metrics, pa.Table.from_batches(found, matcher.output_schema), events.schema)
+    found = [rows.select(wanted.names) for rows in match_batches(matcher, batches_of(ordered))]
+    return finished(matcher.bad_rows, matcher.metrics, pa.Table.from_batches(found, wanted), events.schema)
+
+
+def only(columns: tuple[str, ...], rows: pa.Schema) -> pa.Schema:
+    """The schema of rows with these columns, in this order, or with all."""
+    unknown = [name for name in columns if name not in rows.names]
+    if unknown:
+        problems = [Problem(f"matches have no column '{name}'", hint=nearest(name, rows.names)) for name in unknown]
+        raise BindingError(problems)
+    return pa.schema([rows.field(name) for name in columns], rows.metadata) if columns else rows
 
 
 def run_counters(shared: SharedCounters, events: pa.Table, bad_rows: str) -> list[Run]:

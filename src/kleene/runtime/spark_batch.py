@@ -36,7 +36,7 @@ from kleene.plan.matched import MatchedPlan
 from kleene.plan.nfa import NfaPlan
 from kleene.plan.optimizer import Plan
 from kleene.plan.slicing import obstacle
-from kleene.runtime.arrow import Batches, dropped_at_limits, match_batches
+from kleene.runtime.arrow import Batches, dropped_at_limits, match_batches, only
 from kleene.runtime.spark_functions import pickled
 from kleene.runtime.spark_push_down import any_of, bad_row_conditions, quoted, relevant_events
 
@@ -76,18 +76,20 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
     return to_arrow_schema(frame.schema, timezone="UTC")
 
 
-def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str) -> SparkRun:
-    """The lazy matches of a plan over a DataFrame."""
+def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str, ...] = ()) -> SparkRun:
+    """The lazy matches of a plan over a DataFrame, with some of their columns or with all."""
     events = relevant_events([plan], frame)
     types = type_codes(plan, frame)
     if types is not None:
         events = with_type_codes(plan, events, types)
     # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
-    output = from_arrow_schema(build_matcher(plan, arrow_schema(frame)).output_schema)
+    rows = build_matcher(plan, arrow_schema(frame)).output_schema
+    output = from_arrow_schema(rows if isinstance(plan, CounterPlan) else only(columns, rows))
     ways = (_counted, _sliced, _matched)
     answer = next(found for way in ways if (found := way(plan, events, types, matcher_policy, output)) is not None)
-    return SparkRun(answer.matches, partial(bad_events, plan, frame), distribution=answer.distribution)
+    matches = answer.matches.select(*map(quoted, only(columns, rows).names)) if columns else answer.matches
+    return SparkRun(matches, partial(bad_events, plan, frame), distribution=answer.distribution)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def _matched(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_r
     """The matches of relevant events, distributed by key."""
     events = distributed(plan, events, arrival=waits_for_arrival(plan))
     with worker_interpreter(events):
-        matches = events.mapInArrow(_match_partition(plan, bad_rows, types), output)
+        matches = events.mapInArrow(_match_partition(plan, bad_rows, types, output.names), output)
     return Answer(matches, f"by {', '.join(plan.keys)}" if plan.keys else f"in one task: {_one_task(plan)}")
 
 
@@ -218,7 +220,9 @@ def named_batches(plan: Shuffled, types: tuple[str, ...] | None = None) -> Resto
     return restored
 
 
-def _match_partition(plan: Plan, bad_rows: str, types: tuple[str, ...] | None) -> Callable[[Batches], Batches]:
+def _match_partition(
+    plan: Plan, bad_rows: str, types: tuple[str, ...] | None, columns: list[str]
+) -> Callable[[Batches], Batches]:
     restored = named_batches(plan, types)
 
     def match(batches: Batches) -> Batches:
@@ -226,7 +230,8 @@ def _match_partition(plan: Plan, bad_rows: str, types: tuple[str, ...] | None) -
         if first is not None:
             first = restored(first)
             matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
-            yield from match_batches(matcher, chain([first], map(restored, batches)))
+            found = match_batches(matcher, chain([first], map(restored, batches)))
+            yield from (rows.select(columns) for rows in found)
             dropped = dropped_at_limits(matcher.metrics)
             if dropped:
                 warnings.warn(f"{dropped} in one task: the matches are not all there are", stacklevel=1)  # the executor's log

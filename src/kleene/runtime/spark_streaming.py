@@ -230,15 +230,15 @@ def observed(labelled: DataFrame, queries: Sequence[str], others: str | None = N
 
 
 def decoded(labelled: DataFrame, schema: pa.Schema, kind: str, query: str | None = None) -> DataFrame:
-    """The rows of one kind, and of one query."""
-    chosen = labelled.where(labelled["kind"] == kind)
+    """The rows of one kind, and of one query, with the columns of a schema."""
+    names, chosen = schema.names, labelled.where(labelled["kind"] == kind)
     if query is not None:
         chosen = chosen.where(chosen["query"] == query)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for item in batch.column("blob").drop_null():
-                yield from pa.ipc.open_stream(item.as_buffer())
+                yield from (rows.select(names) for rows in pa.ipc.open_stream(item.as_buffer()))
 
     with worker_interpreter(chosen):
         return chosen.select("blob").mapInArrow(read, from_arrow_schema(schema))

@@ -55,9 +55,6 @@ TURNS = (1, 2)
 IDLE = 0.15
 """How long cores wait for the last of them at the end, beside what a slice takes: slices of as many events differ."""
 
-LEAD_COST = 0.3
-"""What an event of the lead costs, beside one of the slice's own: it is sent and sorted, and completes no match."""
-
 SLICE_COST = 20_000
 """What a task costs besides, in events."""
 
@@ -96,22 +93,23 @@ def sliced_matches(plan: Plan, events: DataFrame, *, restored: Restored, bad_row
     if slicing is None:
         return None
     own = restored(pa.RecordBatch.from_pylist([], arrow_schema(events))).schema
-    slices = slicing.slices
+    slices, choice, columns = slicing.slices, needs_choice(plan), output.names
     placed, put_together = blocks(plan, events, slices, arrival=waits_for_arrival(plan))
 
     def matched(batches: Batches) -> Batches:
         task = put_together(batches)
         if task is not None:
             named = pa.Table.from_batches(map(restored, task.events.to_batches()))
-            yield from match_slice(plan, named, slices[task.number], bad_rows=bad_rows)
+            for rows in match_slice(plan, named, slices[task.number], bad_rows=bad_rows):
+                yield rows if choice else rows.select(columns)
 
     with worker_interpreter(events):
-        if not needs_choice(plan):
+        if not choice:
             return Answer(placed.mapInArrow(matched, output), str(slicing))
         assert isinstance(plan, NfaPlan | LazyPlan)
         candidates = placed.mapInArrow(matched, from_arrow_schema(slice_matcher(plan, own).output_schema))
         candidates = candidates.repartition(1).sortWithinPartitions(*map(quoted, order_of(plan.partition)))
-        choosing = partial(chosen, schema=plan.bound.schema, partition=plan.partition)
+        choosing = partial(chosen, schema=plan.bound.schema, partition=plan.partition, columns=columns)
         return Answer(candidates.mapInArrow(choosing, output), str(slicing))
 
 
@@ -172,10 +170,9 @@ def _slicing(times: Times, low: Low, count: int) -> Slicing:
 
 
 def _cost(way: Slicing, tasks: int) -> float:
-    """About what the longest chain of tasks costs, in events."""
-    own = way.events / len(way.slices)
-    longest = own + max(LEAD_COST * (max(way.sizes) - own), 0) + SLICE_COST
-    return longest * -(-len(way.slices) // tasks) + IDLE * own
+    """About what the longest chain of tasks costs, in events; those of a lead cost what others do, or less."""
+    turns = -(-len(way.slices) // tasks)
+    return (max(way.sizes) + SLICE_COST) * turns + IDLE * way.events / len(way.slices)
 
 
 def _lead_from(plan: Plan, restored: Restored, events: DataFrame, times: Times) -> Low:

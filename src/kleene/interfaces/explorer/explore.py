@@ -46,5 +46,5 @@ def _checked(options: Mapping[str, Any], show_matches: int, show_events: int) ->
     problems = [Problem(f"{name} cannot be {count!r}", hint=hint) for name, count in counts.items() if count < 1]
     if problems:
         raise BindingError(problems)
-    # Every match is looked at by itself, so there is a row for each of them.
-    return replace(options_of(options), output="verbose")
+    # Every match is looked at by itself, so there is a row for each of them, with all columns.
+    return replace(options_of(options), output="verbose", columns=())
