@@ -29,12 +29,13 @@ Both read one Arrow table in memory, on one thread, and write the times of the t
 `query`, `match_id`, `match_start` and `match_end` besides. *count* means that Kleene constructs every match and writes none,
 and that DuckDB computes `count(*)`; by `AGG COUNT`, which constructs none, Kleene counts under [A-Seq](#a-seq).""",
     "spark": """\
-Times, so below 1 Kleene is faster. The job without matching has the same read, filter, projection, shuffle, sort and transfer
-to Python, and drops everything there. It returns nothing, so Kleene's time beyond it includes sending matches to the JVM.
-*The same returning as many rows* sends back constant rows of the same columns, about as many as there are matches: what is left
-beyond that is matching itself. *One column of as many rows* sends back a single number for each: whoever finds them in Python
-and returns any of them, however fast, does not get below that. Both were added to tell these things apart, and are not the job
-that the expectation speaks of.""",
+Times, so below 1 Kleene is faster. Kleene gives the three columns that the self-join gives (`columns=`); *with all columns*
+it gives the name of the query, an id and the times of its first and last event besides. The job without matching has the same
+read, filter, projection, shuffle, sort and transfer to Python, and drops everything there. It returns nothing, so Kleene's
+time beyond it includes sending matches to the JVM. *The same returning as many rows* sends back constant rows of the same
+columns, about as many as there are matches: what is left beyond that is matching itself. *One column of as many rows* sends
+back a single number for each: whoever finds them in Python and returns any of them, however fast, does not get below that.
+Both were added to tell these things apart, and are not the job that the expectation speaks of.""",
     "sql": """\
 Times, so above 1 the table function is slower. Of the events of 20 types the query reads three. The DataFrame API leaves the
 others in the file; a table function cannot, unless its TABLE argument does. What it costs then is explained in

@@ -95,12 +95,19 @@ def _spark(experiment: Experiment) -> str:
         row = [f"{point.parameters['V1']:,}", f"{point['kleene'].matches or 0:,}"]
         for other in ("without_matching", "returning_rows", "spark_sql"):
             row += [f"{point['kleene'].seconds(clock) / point[other].seconds(clock):.2f}" for clock in ("wall", "cpu")]
-        without, column, join = (point[name].seconds("wall") for name in ("without_matching", "returning_column", "spark_sql"))
-        rows.append([*row, f"{without / join:.2f}", f"{column / without:.2f}", f"{column / join:.2f}"])
+        without, join = point["without_matching"].seconds("wall"), point["spark_sql"].seconds("wall")
+        row.append(f"{without / join:.2f}")
+        for name in ("returning_column", "all_columns"):
+            row += [f"{point[name].seconds('wall') / other:.2f}" for other in (without, join)]
+        rows.append(row)
     others = ("job without matching", "the same returning as many rows", "Spark SQL self-join")
     header = ["V1", "matches", *(f"time / {other}, {clock}" for other in others for clock in ("wall", "CPU"))]
-    least = [f"one column of as many rows / {other}, wall" for other in ("job without matching", "self-join")]
-    return table([*header, "job without matching / self-join, wall", *least], rows)
+    further = [
+        f"{what} / {other}, wall"
+        for what in ("one column of as many rows", "with all columns")
+        for other in ("job without matching", "self-join")
+    ]
+    return table([*header, "job without matching / self-join, wall", *further], rows)
 
 
 def _sql(experiment: Experiment) -> str:

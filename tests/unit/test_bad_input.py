@@ -93,6 +93,7 @@ def streamed(query: str, events: pa.Table, **options: Any) -> list[dict[str, Any
         (PAIR, {"bad_rows": "skip"}, ["bad_rows cannot be 'skip'", "'drop', 'error', 'quarantine'"]),
         (PAIR, {"ties": "any"}, ["ties cannot be 'any'"]),
         (PAIR, {"columns": ["a", "match_and"]}, ["matches have no column 'match_and'", "did you mean 'match_end'?"]),
+        (PAIR, {"columns": ["a", "a"]}, ["columns has 'a' twice"]),
         (PAIR, {"columns": "a", "output": "compressed"}, ["in compressed form have all their columns", "leave out"]),
     ],
 )

@@ -154,8 +154,10 @@ def run_embedded(
 def only(columns: tuple[str, ...], rows: pa.Schema) -> pa.Schema:
     """The schema of rows with these columns, in this order, or with all."""
     unknown = [name for name in columns if name not in rows.names]
-    if unknown:
-        problems = [Problem(f"matches have no column '{name}'", hint=nearest(name, rows.names)) for name in unknown]
+    problems = [Problem(f"matches have no column '{name}'", hint=nearest(name, rows.names)) for name in unknown]
+    twice = sorted({name for name in columns if columns.count(name) > 1})
+    problems += [Problem(f"columns has '{name}' twice", hint="name each column once") for name in twice]
+    if problems:
         raise BindingError(problems)
     return pa.schema([rows.field(name) for name in columns], rows.metadata) if columns else rows
 
