@@ -34,7 +34,11 @@ REMARKS: dict[str, str] = {
     "figure10": f"""\
 The more patterns, the more of them have something in common, and the more often a plan that is good for one is bad for another.
 {_FIXED} The paper's plans run on an engine that keeps partial matches between events; ours makes them anew in every pass over
-recent events, which favours no plan.""",
+recent events, which favours no plan.
+
+Patterns drawn at random seldom have more than one part in common with others, and one part can be a prefix. So the model
+expects little of multitrees beyond prefixes here, less than the runs of one plan differ. Where patterns have several parts in
+common, they are ahead: see *Parts*.""",
     "figure11a": """\
 Longer patterns have more orders to choose from, and a bad order costs more with every component. The number of types is the
 same, so that longer patterns also have more in common.""",
