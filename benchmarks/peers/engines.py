@@ -59,6 +59,7 @@ ENGINES = (
             "lists": "lists",
             "rising": "every",
             "contiguity": "contiguity",
+            "strict": "contiguity",
             "negation": "negation",
             "many": "any",
             "counting": "any",
@@ -71,7 +72,7 @@ ENGINES = (
         "PeerSql",
         (SHARED, *_FLINK),
         jars.flink_jars,
-        {"next": "next", "contiguity": "contiguity"},
+        {"next": "next", "contiguity": "contiguity", "strict": "contiguity"},
         dict.fromkeys(_SEVERAL, ONE_PER_START),
     ),
     Engine(
@@ -85,6 +86,7 @@ ENGINES = (
             "next": "next",
             "rare": "rising",
             "contiguity": "contiguity",
+            "strict": "contiguity",
             "negation": "negation",
             "many": "any",
             "counting": "any",
@@ -97,7 +99,7 @@ ENGINES = (
         "SiddhiPatterns",
         (SHARED, HERE / "siddhi" / "SiddhiPatterns.java"),
         jars.siddhi_jars,
-        {"next": "next", "contiguity": "contiguity"},
+        {"next": "next", "contiguity": "contiguity", "strict": "contiguity"},
         {**dict.fromkeys(_SEVERAL, ONLY_NEXT), "lists": LISTS, "rising": RISING},
     ),
 )

@@ -81,7 +81,8 @@ def _negation(workload: Workload) -> str:
 def _contiguity(workload: Workload) -> str:
     steps = "SELECT ts, attr1, x, x <= lag(x) OVER (PARTITION BY attr1 ORDER BY ts) AS falls FROM events"
     ends = f"SELECT ts AS t1, x, {_NEXT.format(when='falls', value='ts')} AS t3 FROM ({steps})"
-    return f"SELECT t1, t3 FROM ({ends}) WHERE x % 500 = 0 AND t3 < t1 + {workload.window}"
+    found = f"SELECT t1, t3 FROM ({ends}) WHERE x % 500 = 0 AND t3 < t1 + {workload.window}"
+    return found if workload.divided else found.replace("PARTITION BY attr1 ", "")
 
 
 FORMULATIONS: dict[str, dict[str, Callable[[Workload], str]]] = {
@@ -89,6 +90,7 @@ FORMULATIONS: dict[str, dict[str, Callable[[Workload], str]]] = {
     "next": {"spark sql: window functions": _next},
     "rare": {"spark sql: self-join": lambda workload: _bucketed(workload.window, key="", more="rising")},
     "contiguity": {"spark sql: window functions": _contiguity},
+    "strict": {"spark sql: window functions": _contiguity},
     "negation": {"spark sql: join and window function": _negation},
     "many": {
         "spark sql: self-joins": lambda workload: " UNION ALL ".join(

@@ -62,11 +62,12 @@ def negation_sql(workload: Workload) -> str:
 
 
 def contiguity_sql(workload: Workload) -> str:
-    """The next row of the key that does not rise."""
+    """The next row, of the key if there is one, that does not rise."""
+    order = f"{'PARTITION BY attr1 ' if workload.divided else ''}ORDER BY ts"
     return (
-        "WITH steps AS (SELECT ts, attr1, x, x <= lag(x) OVER (PARTITION BY attr1 ORDER BY ts) AS falls FROM events), "
+        f"WITH steps AS (SELECT ts, attr1, x, x <= lag(x) OVER ({order}) AS falls FROM events), "
         "ends AS (SELECT ts, x, min(CASE WHEN falls THEN ts END) OVER "
-        "(PARTITION BY attr1 ORDER BY ts ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS t3 FROM steps) "
+        f"({order} ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS t3 FROM steps) "
         f"SELECT ts AS t1, t3 FROM ends WHERE x % 500 = 0 AND t3 < ts + {workload.window}"
     )
 
@@ -96,6 +97,7 @@ SQL: dict[str, Callable[[Workload], str]] = {
     "next": next_sql,
     "rare": rare_sql,
     "contiguity": contiguity_sql,
+    "strict": contiguity_sql,
     "negation": negation_sql,
     "counting": counting_sql,
 }
@@ -185,8 +187,10 @@ def _polars_negation(frame: Any, workload: Workload) -> Any:
 def _polars_contiguity(frame: Any, workload: Workload) -> Any:
     import polars as pl
 
-    falls = pl.when(pl.col("x") <= pl.col("x").shift()).then(pl.col("ts"))
-    found = frame.with_columns(fall=falls.over("attr1")).with_columns(t3=pl.col("fall").shift(-1).backward_fill().over("attr1"))
+    falls, ends = pl.when(pl.col("x") <= pl.col("x").shift()).then(pl.col("ts")), pl.col("fall").shift(-1).backward_fill()
+    if workload.divided:
+        falls, ends = falls.over("attr1"), ends.over("attr1")
+    found = frame.with_columns(fall=falls).with_columns(t3=ends)
     return found.filter(pl.col("x") % 500 == 0, pl.col("t3") < pl.col("ts") + workload.window).select(
         pl.col("ts").alias("t1"), "t3"
     )
@@ -213,6 +217,7 @@ POLARS: dict[str, Callable[[Any, Workload], Any]] = {
     "next": _polars_next,
     "rare": _polars_rare,
     "contiguity": _polars_contiguity,
+    "strict": _polars_contiguity,
     "negation": _polars_negation,
     "many": _polars_many,
     "counting": _polars_counting,

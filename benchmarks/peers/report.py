@@ -41,6 +41,7 @@ events in the order in which they come keeps every pair that may still find its 
 `SEQ(E1+ a[], E1 c)` with `a[1].x % 500 = 0`, `a[i].x > a[i-1].x` and `c.y < 150`. Flink's own relaxed contiguity has other
 matches; its pattern selects all events up to c, and the rising ones are picked out of each match.""",
     "contiguity": "The same list, ended by the first event of the key that does not rise: one match for each start.",
+    "strict": "One symbol, so that the events between are all events. Engines that need a key have that symbol.",
     "negation": "`SEQ(E1 a, !(E2 n), E3 c) WHERE [key]`. In SQL, as many n came before a as before c.",
     "many": "Random types. Kleene shares what the patterns have in common; Flink and Esper run all of them in one job.",
     "counting": """\

@@ -84,6 +84,8 @@ class Workload:
     """Whether matches are counted by AGG COUNT, and not returned; the last count of each key is what is compared."""
     typed: bool = True
     """Whether the type is looked at; where all events have the same one, no system does."""
+    divided: bool = True
+    """Whether a key divides the events; where all have the same, SQL does not look at it."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -132,11 +134,15 @@ def rare_last(events: int) -> pa.Table:
     return _table(np.arange(events), kinds, 3, nothing, draws[:, 1] * MOST_X, nothing)
 
 
-def ticker(events: int) -> pa.Table:
-    """Prices (x) and volumes (y) of some symbols."""
-    table = stock.table(stock.StockOptions(events=events, seed=SEED, symbols=SYMBOLS)).combine_chunks()
-    columns = [table.column(name).to_numpy() for name in ("symbol", "price", "volume")]
-    return _table(table.column("ts").to_numpy(), np.zeros(events), 1, *columns)
+def ticker(symbols: int) -> Callable[[int], pa.Table]:
+    """Prices (x) and volumes (y) of so many symbols."""
+
+    def stream(events: int) -> pa.Table:
+        table = stock.table(stock.StockOptions(events=events, seed=SEED, symbols=symbols)).combine_chunks()
+        columns = [table.column(name).to_numpy() for name in ("symbol", "price", "volume")]
+        return _table(table.column("ts").to_numpy(), np.zeros(events), 1, *columns)
+
+    return stream
 
 
 def _patterns() -> tuple[tuple[int, int, int], ...]:
@@ -149,6 +155,7 @@ _RETURN = "WITHIN {window} RETURN a.ts AS t1, c.ts AS t3"
 _LISTS = (
     "PATTERN SEQ(E1+ a[], E1 c) WHERE <strategy>(a[], c) { [attr1] AND a[1].x % 500 = 0 AND a[i].x > a[i-1].x AND <last> } "
 )
+_FALLS = "c.x <= a[a.LEN].x"
 _LIST_RETURN = "WITHIN {window} RETURN a[1].ts AS t1, c.ts AS t3, a[].x AS xs"
 
 WORKLOADS = {
@@ -191,7 +198,7 @@ WORKLOADS = {
             title="Kleene plus under skip_till_next_match: a rising list up to every event of low volume",
             query=_LISTS.replace("<strategy>", "skip_till_next_match").replace("<last>", "c.y < 150") + _LIST_RETURN,
             window=STOCK_W,
-            stream=ticker,
+            stream=ticker(SYMBOLS),
             typed=False,
             share=0.25,
             patience=4,
@@ -200,10 +207,21 @@ WORKLOADS = {
         Workload(
             name="contiguity",
             title="Kleene plus under partition_contiguity: rising prices up to the first that does not rise",
-            query=_LISTS.replace("<strategy>", "partition_contiguity").replace("<last>", "c.x <= a[a.LEN].x") + _LIST_RETURN,
+            query=_LISTS.replace("<strategy>", "partition_contiguity").replace("<last>", _FALLS) + _LIST_RETURN,
             window=STOCK_W,
-            stream=ticker,
+            stream=ticker(SYMBOLS),
             typed=False,
+            patterns=((0, 0, 0),),
+        ),
+        Workload(
+            name="strict",
+            title="The same under strict_contiguity, without a key",
+            query=_LISTS.replace("<strategy>", "strict_contiguity").replace("[attr1] AND ", "").replace("<last>", _FALLS)
+            + _LIST_RETURN,
+            window=STOCK_W,
+            stream=ticker(1),
+            typed=False,
+            divided=False,
             patterns=((0, 0, 0),),
         ),
         Workload(
