@@ -114,7 +114,7 @@ def makers(workload: Workload, path: Path, session: Any) -> dict[str, Make]:
         queries = workload.queries()
         if len(queries) == 1:
             (query,) = queries.values()
-            columns = [item.alias for item in query.logical.returns]  # those that the others give
+            columns = [item.alias for item in query.logical.returns]  # as in SQL, without ids
             return query.match(frame(events), columns=columns, **workload.options), lambda: None
         # What queries of a workload find together is kept after the first action: a run must not read what another has found.
         runs = library.workload(queries).run(frame(events), **workload.options)
