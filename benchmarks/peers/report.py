@@ -19,9 +19,9 @@ table.
 
 Kleene, DuckDB and Polars read tables in memory on one thread. Spark has two cores, and reads Parquet to the noop sink; Kleene
 on Spark gives the columns of RETURN, as SQL does (in *rare* and *strict*; the other tables were measured when it gave ids and
-times besides). Flink runs at parallelism 2 with object reuse and without checkpoints, on events from arrays in its JVM; *prefiltered* drops events of
-other types by hand before they are divided by key. Esper and Siddhi take the same events in one thread. Programs on a JVM are
-timed inside it, warm, from the first event to the end of the last operator.
+times besides). Flink runs at parallelism 2 with object reuse and without checkpoints, on events from arrays in its JVM;
+*prefiltered* drops events of other types by hand before they are divided by key. Esper and Siddhi take the same events in one
+thread. Programs on a JVM are timed inside it, warm, from the first event to the end of the last operator.
 
 Systems are given as many events as they take a second or two for (longer where they manage so few that a run of Kleene would
 be its fixed cost). Spark has five times the whole stream (the stream itself where a page was measured before 2026-11-17):
