@@ -85,10 +85,11 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str
     # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
     rows = build_matcher(plan, arrow_schema(frame)).output_schema
-    output = from_arrow_schema(rows if isinstance(plan, CounterPlan) else only(columns, rows))
+    wanted = only(columns, rows)
+    output = from_arrow_schema(rows if isinstance(plan, CounterPlan) else wanted)
     ways = (_counted, _sliced, _matched)
     answer = next(found for way in ways if (found := way(plan, events, types, matcher_policy, output)) is not None)
-    matches = answer.matches.select(*map(quoted, only(columns, rows).names)) if columns else answer.matches
+    matches = answer.matches.select(*map(quoted, wanted.names)) if isinstance(plan, CounterPlan) else answer.matches
     return SparkRun(matches, partial(bad_events, plan, frame), distribution=answer.distribution)
 
 
