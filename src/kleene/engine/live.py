@@ -90,6 +90,9 @@ class LiveMatcher(ReportingMatcher):
         self._lives = [Lives.none() for _ in plan.ahead]
         """Where negation looks ahead: per branch the matches that are alive; under NON-OVERLAP those that may be chosen."""
 
+    def compute_only(self, names: Sequence[str]) -> None:
+        """Nothing is left out: these are aggregates, and matches are not written."""
+
     # Events
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ not depend on how it is cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -66,6 +66,12 @@ class Matcher(Protocol):
     output_schema: pa.Schema
     metrics: Metrics
     bad_rows: BadRows
+
+    def compute_only(self, names: Sequence[str]) -> None:
+        """Before any event: lets the matcher leave out other columns than these of its rows, and what has to be computed for
+        them.
+        """
+        ...
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Takes the next events in stream order; yields matches that are certain by now."""

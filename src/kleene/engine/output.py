@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,6 +36,7 @@ from kleene.engine.vectorized import widen
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import LogicalQuery
+from kleene.pattern.predicates import Expression
 from kleene.pattern.text import query_text
 from kleene.plan.sequence import Transformation
 
@@ -89,27 +91,31 @@ class MatchWriter:
         if self._returns:
             matches = _no_matches(self._components)
             returned = self._returned(lambda name, _: pa.nulls(0, self._events.field(name).type), matches)
-            names = [alias for alias, _ in self._returns]
-            return pa.schema([*head, *(pa.field(name, values.type) for name, values in zip(names, returned, strict=True))])
+            return pa.schema([*head, *(pa.field(alias, returned(item).type) for alias, item in self._returns)])
         return pa.schema([*head, *(pa.field(event.variable, self._type_of(event)) for event in self._components)])
 
     def _type_of(self, event: Event) -> pa.DataType:
         return pa.list_(self._struct) if event.is_kleene else self._struct
 
+    def narrow(self, names: Sequence[str]) -> None:
+        """Leaves out all columns but these, and what has to be computed for the others."""
+        self.schema = pa.schema([self.schema.field(name) for name in names], self.schema.metadata)
+
     def write(self, events: PlacedColumns, hashes: EventHashes, matches: Matches) -> pa.RecordBatch:
         """The rows of matches."""
         gather = _once(events.gather)
-        columns: list[pa.Array] = [
-            self._query_names(matches.count),
-            self._match_ids(hashes, matches),
-            gather(self._time, matches.first),
-            gather(self._time, matches.last),
-        ]
+        returned = self._returned(gather, matches)
+        columns: dict[str, Callable[[], pa.Array]] = {
+            "query": lambda: self._query_names(matches.count),
+            "match_id": lambda: self._match_ids(hashes, matches),
+            "match_start": lambda: gather(self._time, matches.first),
+            "match_end": lambda: gather(self._time, matches.last),
+        }
         if self._returns:
-            columns += self._returned(gather, matches)
+            columns |= {alias: partial(returned, item) for alias, item in self._returns}
         else:
-            columns += [self._variable(event, gather, matches) for event in self._components]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            columns |= {event.variable: partial(self._variable, event, gather, matches) for event in self._components}
+        return pa.RecordBatch.from_arrays([columns[name]() for name in self.schema.names], schema=self.schema)
 
     def _variable(self, event: Event, gather: Gather, matches: Matches) -> pa.Array:
         """The events of a variable: structs, lists of structs for Kleene, NULL where it is absent."""
@@ -124,9 +130,9 @@ class MatchWriter:
         children = [gather(name, places) for name in self._columns]
         return pa.StructArray.from_arrays(children, fields=list(self._struct))
 
-    def _returned(self, gather: Gather, matches: Matches) -> list[pa.Array]:
-        evaluator = MatchEvaluator(self._bound, gather, MatchRows(matches))
-        return [evaluator.returned(item) for _, item in self._returns]
+    def _returned(self, gather: Gather, matches: Matches) -> Callable[[Expression], pa.Array]:
+        """Computes a RETURN column."""
+        return MatchEvaluator(self._bound, gather, MatchRows(matches)).returned
 
     def _query_names(self, count: int) -> pa.Array:
         if len(self._names) < count:

@@ -11,7 +11,7 @@ reported match cannot be selected again: their marks are cleared.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +97,12 @@ class ReportingMatcher(WorkingMatcher):
         """Under NON-OVERLAP: leaves the choice to those who know the candidates of all tasks (`kleene.engine.candidates`)."""
         self._candidates = True
         self.output_schema = candidate_schema(self._writer.schema, events, self._plan.partition)
+
+    def compute_only(self, names: Sequence[str]) -> None:
+        """Gives matches these columns only."""
+        if list(names) != self.output_schema.names:  # compressed ones always have all
+            self._writer.narrow(names)
+            self.output_schema = self._writer.schema
 
     def snapshot(self) -> State:
         """The marks of events, where NON-OVERLAP has cleared some."""

@@ -87,9 +87,16 @@ def slice_matcher(plan: Plan, events: pa.Schema, *, bad_rows: str = "error", **t
     return matcher
 
 
-def match_slice(plan: Plan, events: pa.Table, part: Slice, **options: Any) -> Iterator[pa.RecordBatch]:
-    """The matches of a slice, of its lead and its own events in stream order; `options` are those of `slice_matcher`."""
+def match_slice(
+    plan: Plan, events: pa.Table, part: Slice, columns: Sequence[str] = (), **options: Any
+) -> Iterator[pa.RecordBatch]:
+    """The matches of a slice, of its lead and its own events in stream order, with the columns that are wanted or with all.
+
+    Candidates have all columns, as those who choose need some of them; `options` are those of `slice_matcher`.
+    """
     matcher: Any = slice_matcher(plan, events.schema, **options)
+    if columns and not needs_choice(plan):
+        matcher.compute_only(columns)
     if part.leading:
         lead, events = divided(events, plan.bound.schema, part.horizon, part.since)
         go_on(plan, matcher, lead.to_batches(), part.horizon, part.since)

@@ -88,6 +88,9 @@ class WorkingMatcher(ABC):
                 return
             yield from self._run(self._working.latest)
 
+    def compute_only(self, names: Sequence[str]) -> None:  # noqa: B027 - aggregates are computed anyway
+        """Lets the matcher leave out other columns than these of its rows, and what has to be computed for them."""
+
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The stream has ended: yields what is left."""
         yield from self._run(None)

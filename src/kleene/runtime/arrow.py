@@ -146,6 +146,8 @@ def run_embedded(
 ) -> Run:
     """Matches all events; matches have some of their columns or all."""
     wanted = only(columns, matcher.output_schema)
+    if columns:
+        matcher.compute_only(columns)
     ordered = in_stream_order(events, schema) if isinstance(events, pa.Table) else events
     found = [rows.select(wanted.names) for rows in match_batches(matcher, batches_of(ordered))]
     return finished(matcher.bad_rows, matcher.metrics, pa.Table.from_batches(found, wanted), events.schema)

@@ -231,6 +231,7 @@ def _match_partition(
         if first is not None:
             first = restored(first)
             matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
+            matcher.compute_only(columns)
             found = match_batches(matcher, chain([first], map(restored, batches)))
             yield from (rows.select(columns) for rows in found)
             dropped = dropped_at_limits(matcher.metrics)

@@ -100,7 +100,7 @@ def sliced_matches(plan: Plan, events: DataFrame, *, restored: Restored, bad_row
         task = put_together(batches)
         if task is not None:
             named = pa.Table.from_batches(map(restored, task.events.to_batches()))
-            for rows in match_slice(plan, named, slices[task.number], bad_rows=bad_rows):
+            for rows in match_slice(plan, named, slices[task.number], columns, bad_rows=bad_rows):
                 yield rows if choice else rows.select(columns)
 
     with worker_interpreter(events):
