@@ -54,6 +54,20 @@ def is_viewable(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_temporal(data_type))
 
 
+_KEPT_NUMBERS = 1 << 22
+_numbers = np.empty(0, np.int64)
+
+
+def row_numbers(count: int) -> Array:
+    """0, 1, ... count - 1, for reading only: where all rows of a batch matter, everybody reads the same memory."""
+    global _numbers  # noqa: PLW0603 - what it holds is never another thing, only more of it
+    if count > _KEPT_NUMBERS:
+        return np.arange(count, dtype=np.int64)
+    if _numbers.size < count:
+        _numbers = np.arange(count, dtype=np.int64)
+    return _numbers[:count]
+
+
 def take(column: pa.Array, rows: Array) -> pa.Array:
     """`column[rows]`, of the same type; fixed-width columns without NULLs go through NumPy, which is several times faster."""
     data_type = column.type

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import view
+from kleene.common.columns import row_numbers, view
 from kleene.engine.kernels.rows import counting_sort, dense_codes
 from kleene.engine.vectorized import widen
 
@@ -106,7 +106,7 @@ class Groups:
 def group_rows(codes: Array | None, count: int, ts: Array, masks: Array) -> Groups:
     """Rows grouped by code (None: all in one group), in their order within a group."""
     if codes is None or count == 1:
-        return Groups(np.arange(ts.size, dtype=np.int64), np.array([0, ts.size], np.int64), ts, masks)
+        return Groups(row_numbers(ts.size), np.array([0, ts.size], np.int64), ts, masks)
     groups = Groups(
         np.empty(ts.size, np.int64), np.zeros(count + 1, np.int64), np.empty(ts.size, np.int64), np.empty(ts.size, np.int64)
     )

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import select, view
+from kleene.common.columns import row_numbers, select, view
 from kleene.common.errors import DataError
 from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL, SLOTS, keep_where, select_by_text, select_by_type, text_slot
 from kleene.engine.matcher import BadRows, Metrics
@@ -94,7 +94,7 @@ class Scan:
         every = (1 << len(self._components)) - 1
         name = self._bound.schema.type
         if name is None:
-            return np.arange(batch.num_rows, dtype=np.int64), np.full(batch.num_rows, every, np.int64)
+            return row_numbers(batch.num_rows), np.full(batch.num_rows, every, np.int64)
         column = batch.column(name)
         if pa.types.is_string(column.type) and column.null_count == 0:
             return self._by_text(column)

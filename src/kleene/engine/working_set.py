@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import concat, decoded, require_safe_times, select, take, unchecked_times
+from kleene.common.columns import concat, decoded, require_safe_times, row_numbers, select, take, unchecked_times
 from kleene.common.errors import DataError
 from kleene.common.schema import EventSchema
 from kleene.engine.kernels.rows import first_descent
@@ -76,7 +76,7 @@ class WorkingSet:
             self._batches[-1] = pa.RecordBatch.from_arrays(
                 [select(last.column(name), rows) for name in self._names], self._names
             )
-            self._rows[-1] = np.arange(rows.size, dtype=np.int64)
+            self._rows[-1] = row_numbers(rows.size)
 
     @property
     def earliest(self) -> int | None:
