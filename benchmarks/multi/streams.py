@@ -52,7 +52,7 @@ class Scale(suite.Scale):
 SCALES = {
     "full": Scale(
         name="full",
-        repeats=2,
+        repeats=9,
         events=(5_000, 1_000_000),
         written_seconds=5.0,
         patterns=(10, 25, 50, 100, 200),

@@ -104,6 +104,24 @@ def test_counts_are_exact_up_to_64_bits_and_refused_beyond(within: str, window: 
         product(9, within).match(blocks([128] * 9), plan=plan, **ROLES)
 
 
+@pytest.mark.parametrize("window", ["stacks", "marking", "auto"])
+def test_products_of_front_and_back_are_exact_up_to_64_bits(window: str) -> None:
+    """An early start event expires in the middle, so that half of each match is in front and half behind."""
+    plan = {"mechanism": "counters", "window": window}
+
+    def counts(last: int) -> list[int]:
+        events = blocks([128] * 6 + [127, 128, last])
+        early = pa.table({"ts": [-576], "type": ["T0"]})
+        rows = product(9, " WITHIN 1153").match(pa.concat_tables([early, events]), plan=plan, **ROLES)
+        return rows.column("count").to_pylist()
+
+    most = 128**7 * 127
+    assert 9.2e18 < 129 * most < 1 << 63  # more than floats can tell from what does not fit
+    assert counts(129) == [most * number for number in range(1, 130)]
+    with pytest.raises(DataError, match="exceeds 64 bits"):
+        counts(130)
+
+
 @pytest.mark.parametrize("within", PLANS)
 def test_sums_are_refused_beyond_64_bits(within: str) -> None:
     events = pa.table({"ts": [1, 2, 3, 4], "type": ["A", "A", "B", "B"], "x": [1 << 61, 1 << 61, 0, 0]})

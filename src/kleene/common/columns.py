@@ -60,12 +60,26 @@ _numbers = np.empty(0, np.int64)
 
 def row_numbers(count: int) -> Array:
     """0, 1, ... count - 1, for reading only: where all rows of a batch matter, everybody reads the same memory."""
-    global _numbers  # noqa: PLW0603 - what it holds is never another thing, only more of it
+    global _numbers
     if count > _KEPT_NUMBERS:
         return np.arange(count, dtype=np.int64)
     if _numbers.size < count:
         _numbers = np.arange(count, dtype=np.int64)
     return _numbers[:count]
+
+
+class RepeatedText:
+    """A text as often as it is asked for, in the same memory each time."""
+
+    def __init__(self, text: str) -> None:
+        self._text = pa.scalar(text)
+        self._repeated = pa.array([], pa.string())
+
+    def times(self, count: int) -> pa.Array:
+        """A column of so many."""
+        if len(self._repeated) < count:
+            self._repeated = pa.repeat(self._text, count)
+        return self._repeated.slice(0, count)
 
 
 def take(column: pa.Array, rows: Array) -> pa.Array:

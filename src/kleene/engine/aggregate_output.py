@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import decoded
+from kleene.common.columns import RepeatedText, decoded
 from kleene.engine.vectorized import Column, Evaluator, literal_scalar
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import MatchAggregate
@@ -36,6 +36,7 @@ class AggregateWriter:
     def __init__(self, bound: BoundQuery, events: pa.Schema) -> None:
         self._bound = bound
         query = bound.query
+        self._names = RepeatedText(query.name)
         self._having = None if query.having is None else transform(query.having, _as_column)
         self.schema = pa.schema(
             [
@@ -51,7 +52,7 @@ class AggregateWriter:
         query = self._bound.query
         fixed = {name: pa.repeat(literal_scalar(value), len(at)) for name, value in fixed_values(self._bound).items()}
         columns = [
-            pa.repeat(pa.scalar(query.name), len(at)),
+            self._names.times(len(at)),
             *(fixed[name] if name in fixed else groups[name] for name in query.group_by),
             at,
             *(values[item.alias] for item in query.aggregates),

@@ -484,18 +484,19 @@ class CounterPass:
         return most + 1
 
     def _count_trie(self, window: int, trie: trie_counting.Trie, room: Room) -> None:
-        trie_counting.count_trie(
-            self._events,
-            window,
-            self._since,
-            trie,
-            aligned(trie.forward.initial.size),
-            aligned(trie.backward.initial.size),
-            self._notes(trie.backward),
-            self._notes(trie.forward),
-            np.empty(len(trie.leaves), np.uint64),
-            room.asked(),
-        )
+        with np.errstate(over="ignore"):  # as plain Python: what does not fit is found out afterwards
+            trie_counting.count_trie(
+                self._events,
+                window,
+                self._since,
+                trie,
+                aligned(trie.forward.initial.size),
+                aligned(trie.backward.initial.size),
+                self._notes(trie.backward),
+                self._notes(trie.forward),
+                np.empty(len(trie.leaves), np.uint64),
+                room.asked(),
+            )
 
     def _notes(self, side: trie_counting.Side) -> trie_counting.Notes:
         """Room for the notes of any partition."""

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import take, view
+from kleene.common.columns import RepeatedText, take, view
 from kleene.engine.kernels.identity import (
     FIRST_FACTOR,
     absorb,
@@ -77,7 +77,7 @@ class MatchWriter:
         self._struct = pa.struct([events.field(name).with_nullable(True) for name in plan.columns])
         self._time = plan.bound.schema.time
         self._seed = np.uint64(query_seed(plan.bound.query))
-        self._names = pa.array([], pa.string())
+        self._names = RepeatedText(plan.bound.query.name)
         self.schema = self._output_schema()
 
     def _output_schema(self) -> pa.Schema:
@@ -106,7 +106,7 @@ class MatchWriter:
         gather = _once(events.gather)
         returned = self._returned(gather, matches)
         columns: dict[str, Callable[[], pa.Array]] = {
-            "query": lambda: self._query_names(matches.count),
+            "query": lambda: self._names.times(matches.count),
             "match_id": lambda: self._match_ids(hashes, matches),
             "match_start": lambda: gather(self._time, matches.first),
             "match_end": lambda: gather(self._time, matches.last),
@@ -133,11 +133,6 @@ class MatchWriter:
     def _returned(self, gather: Gather, matches: Matches) -> Callable[[Expression], pa.Array]:
         """Computes a RETURN column."""
         return MatchEvaluator(self._bound, gather, MatchRows(matches)).returned
-
-    def _query_names(self, count: int) -> pa.Array:
-        if len(self._names) < count:
-            self._names = pa.repeat(pa.scalar(self._bound.query.name), count)
-        return self._names.slice(0, count)
 
     def _match_ids(self, hashes: EventHashes, matches: Matches) -> pa.Array:
         """A hash of the query and of the events under each variable; an absent variable only skips its factor."""

@@ -64,8 +64,8 @@ def build_trie(wanted: tuple[Wanted, ...], bits: int) -> Trie | None:
 def notes_of(side: Side, count: int) -> Notes:
     """Room for so many notes, the row that ends lists, and the row that comes next; for a list of each test."""
     rows, lists = count + 2, max(int(side.actions[LIST::FIELDS].max()), side.ranges.size) + 1
-    links, lasts = np.empty(rows, np.uint64), np.zeros(lists, np.uint64)
-    return Notes(aligned(rows * int(side.width)), np.empty(rows, np.int64), np.empty(rows, np.uint64), links, lasts)
+    links, fronts, lasts = np.empty(rows, np.uint64), np.empty(rows, np.uint64), np.zeros(lists, np.uint64)
+    return Notes(aligned(rows * int(side.width)), np.empty(rows, np.int64), np.empty(rows, np.uint64), links, lasts, fronts)
 
 
 def aligned(count: int) -> Array:

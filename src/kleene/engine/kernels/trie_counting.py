@@ -94,6 +94,8 @@ class Notes(NamedTuple):
     """The row before in the same list."""
     lasts: Array
     """The last row of each list; of what is not to be noted, too."""
+    fronts: Array
+    """Behind: the row in front of the oldest start event that is alive."""
 
 
 @inlined
@@ -231,8 +233,10 @@ def turn_over(first: Any, last: Any, limit: Any, events: Events, alone: Array, s
 
 @inlined
 def living(row: Any, limit: Any, front: Notes) -> Any:
-    """The first row of a list, from a row on, whose event is after the time `limit`."""
-    while row != _0 and front.times[row] <= limit:
+    """The first row of a list, from a row on, whose event is after the time `limit`: mostly one of the next three."""
+    row = front.links[row] if front.times[row] <= limit else row
+    row = front.links[row] if front.times[row] <= limit else row
+    while front.times[row] <= limit:
         row = front.links[row]
     return row
 
@@ -266,6 +270,11 @@ def count_of(leaf: Any, trie: Trie, oldest: Any, front: Notes, back: Array, behi
 @inlined
 def sort_by_test(rows: Any, masks: Array, noted: Any, back: Notes) -> None:
     """Puts the first rows in the order of their tests, as `links`; `lasts` tells where those of each test end."""
+    if noted & (noted - 1) == 0:  # there is one test
+        for row in range(rows):
+            back.links[row] = row
+        back.lasts[lowest_bit(noted)] = rows
+        return
     for test in range(back.lasts.size):
         back.lasts[test] = 0
     for counting in range(2):
@@ -287,36 +296,74 @@ def sort_by_test(rows: Any, masks: Array, noted: Any, back: Notes) -> None:
 
 
 @inlined
+def write_rows(leaf: Any, begin: Any, end: Any, trie: Trie, front: Notes, back: Notes, values: Array, base: Any) -> None:
+    """Writes how many matches of a leaf's pattern there are at some rows of the back, from `base` on.
+
+    Term by term, which needs no decision for a row: whether all sums fit is seen from the largest numbers in the end, and only
+    if they may not, the rows are gone over again one by one.
+    """
+    width, front_width = trie.forward.width, trie.backward.width
+    behind, before = trie.leaves[leaf, BEHIND], trie.leaves[leaf, BEFORE]
+    most_behind, most_before = np.int64(0), np.int64(0)
+    at = base
+    for index in range(begin, end):
+        row = back.links[index]
+        of_back = back.numbers[row * width + behind]
+        of_front = front.numbers[back.fronts[row] * front_width + before]
+        most_behind, most_before = max(most_behind, of_back), max(most_before, of_front)
+        values[at] = of_back + of_front
+        at += 1
+    bound = float(most_behind) + float(most_before)
+    for term in range(trie.leaves[leaf, FIRST], trie.leaves[leaf, END]):
+        behind, before = trie.terms[term, _1], trie.terms[term, _0]
+        most_behind, most_before = np.int64(0), np.int64(0)
+        at = base
+        for index in range(begin, end):
+            row = back.links[index]
+            of_back = back.numbers[row * width + behind]
+            of_front = front.numbers[back.fronts[row] * front_width + before]
+            most_behind, most_before = max(most_behind, of_back), max(most_before, of_front)
+            values[at] += of_back * of_front
+            at += 1
+        bound += float(most_behind) * float(most_before)
+    if bound < LIMIT:
+        return
+    at = base
+    for index in range(begin, end):
+        row = back.links[index]
+        values[at] = count_of(leaf, trie, back.fronts[row], front, back.numbers, row * width)
+        at += 1
+
+
+@inlined
 def write_simple(
     rows: Any, events: Events, window: int, trie: Trie, oldest: Array, front: Notes, back: Notes, triggers: Asked
 ) -> None:
     """`write_counts` where every query has one leaf and one test: query by query."""
     noted = trie.forward.noted
-    only_one = noted & (noted - 1) == 0
-    if not only_one:
-        sort_by_test(rows, events.masks, noted, back)
+    sort_by_test(rows, events.masks, noted, back)
     rest = noted
     begin = _0
     while rest:
         test = lowest_bit(rest)
         rest &= rest - 1
-        end = np.uint64(rows) if only_one else back.lasts[test]
+        end = back.lasts[test]
         for k in range(triggers.ranges[test], triggers.ranges[test + _1]):
             query = triggers.queries[k]
             leaf = trie.leaf_ranges[query]
             position = triggers.positions[query]
-            place_base = triggers.place_bases[query]
-            base = triggers.bases[query]
+            at = triggers.place_bases[query] + position
             live = oldest[leaf]
             for index in range(begin, end):
-                row = np.uint64(index) if only_one else back.links[index]
+                row = back.links[index]
                 place = back.places[row]
                 live = living(live, events.ts[place] - window, front)
-                triggers.places[place_base + position] = place
-                triggers.values[base + position] = count_of(leaf, trie, live, front, back.numbers, row * trie.forward.width)
-                position += 1
-            triggers.positions[query] = position
+                back.fronts[row] = live
+                triggers.places[at] = place
+                at += 1
             oldest[leaf] = live
+            write_rows(leaf, begin, end, trie, front, back, triggers.values, triggers.bases[query] + position)
+            triggers.positions[query] = position + np.int64(end - begin)
         begin = end
 
 
@@ -366,6 +413,9 @@ def count_trie(
     """Counts at every query's triggers from the time `since` on."""
     ts = events.ts
     masks = events.masks
+    for number in range(trie.backward.width):
+        front.numbers[number] = 0  # of the row for no start event
+    front.times[_0] = CAP
     for partition in range(events.offsets.size - 1):
         first: Any = np.uint64(events.offsets[partition])
         end: Any = np.uint64(events.offsets[partition + 1])
