@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import kleene
+from kleene.common.columns import KEPT_NUMBERS, row_numbers
+from kleene.engine.output import MatchWriter
 from kleene.interfaces.api import make_options, options_of
 from kleene.plan.options import PRESETS
 from kleene.runtime.arrow import batches_of, in_stream_order, match_batches
@@ -124,14 +126,41 @@ def test_a_reader_and_a_table_give_the_same() -> None:
         assert ids(parsed.match(shuffled, **ROLES).to_batches()) == wanted
 
 
-@pytest.mark.parametrize("query", [QUERIES["keyed"], f"PATTERN SEQ(A a, B b) AGG COUNT AS n WITHIN {WINDOW}"])
+TIES: dict[str, Any] = {**ROLES, "ties": "arrival"}
+
+SOME_COLUMNS = {
+    "sequence": QUERIES["keyed"],
+    "lazy": f"PATTERN AND(A a, B b) WHERE [k] WITHIN {WINDOW}",
+    "automaton": f"PATTERN SEQ(A a, B+ b[], C c) WHERE skip_till_next_match(a, b[], c) {{ [k] }} WITHIN {WINDOW}",
+    "a choice": f"PATTERN SEQ(A a, B b) WHERE [k] WITHIN {WINDOW} OUTPUT NON-OVERLAP",
+    "returned": f"PATTERN SEQ(A a, B b) WHERE [k] WITHIN {WINDOW} RETURN a.payload AS first, b.ts - a.ts AS took",
+    "counters": f"PATTERN SEQ(A a, B b) AGG COUNT AS n WITHIN {WINDOW}",
+    "aggregates of matches": f"PATTERN SEQ(A a, B b) WHERE a.k < b.k AGG COUNT AS n WITHIN {WINDOW}",
+}
+
+
+@pytest.mark.parametrize("query", SOME_COLUMNS.values(), ids=SOME_COLUMNS)
 def test_matches_with_some_columns(query: str) -> None:
     events, parsed = stream(400), kleene.query(query)
-    whole = parsed.match(events, **ROLES)
+    whole = parsed.match(events, **TIES)
     assert whole.num_rows > 0
     some = whole.column_names[:0:-1]
-    assert parsed.match(events, **ROLES, columns=some).equals(whole.select(some))
-    assert parsed.match(events, **ROLES, columns=some[0]).equals(whole.select(some[:1]))
+    assert parsed.match(events, **TIES, columns=some).equals(whole.select(some))
+    assert parsed.match(events, **TIES, columns=some[0]).equals(whole.select(some[:1]))
+
+
+@pytest.mark.parametrize("query", [SOME_COLUMNS["sequence"], SOME_COLUMNS["automaton"]])
+def test_columns_that_are_not_wanted_are_not_computed(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the id either, which takes more time than finding a match."""
+
+    def refused(*_: Any) -> NoReturn:
+        raise AssertionError("an id was computed")
+
+    monkeypatch.setattr(MatchWriter, "_match_ids", refused)
+    events, parsed = stream(400), kleene.query(query)
+    assert parsed.match(events, **TIES, columns=["b", "match_end"]).num_rows > 0
+    with pytest.raises(AssertionError, match="an id was computed"):
+        parsed.match(events, **TIES)
 
 
 def test_a_workload_has_all_columns() -> None:
@@ -238,3 +267,13 @@ def test_a_query_keeps_its_plan_for_tables_of_a_kind_only() -> None:
     params["most"] = 2
     assert bound.match(one, **roles, params=params).num_rows == 0
     assert query.plan_for(one.schema, options_of({**roles, "ties": "arrival"})) is not kept
+
+
+def test_numbers_of_rows_are_shared_and_right() -> None:
+    long = row_numbers(1_000)
+    assert long.tolist() == list(range(1_000))
+    assert np.shares_memory(row_numbers(10), row_numbers(20))
+    kleene.query(QUERIES["keyed"]).match(stream(900), **ROLES)
+    kleene.query(SOME_COLUMNS["automaton"]).match(stream(900), **TIES)
+    assert row_numbers(1_000).tolist() == list(range(1_000)), "somebody has written to them"
+    assert row_numbers(KEPT_NUMBERS + 1)[-1] == KEPT_NUMBERS

@@ -54,17 +54,19 @@ def is_viewable(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_temporal(data_type))
 
 
-_KEPT_NUMBERS = 1 << 22
+KEPT_NUMBERS = 1 << 22
+"""More are made anew each time: 32 MB are enough to keep."""
+
 _numbers = np.empty(0, np.int64)
 
 
 def row_numbers(count: int) -> Array:
     """0, 1, ... count - 1, for reading only: where all rows of a batch matter, everybody reads the same memory."""
     global _numbers
-    if count > _KEPT_NUMBERS:
+    if count > KEPT_NUMBERS:
         return np.arange(count, dtype=np.int64)
     if _numbers.size < count:
-        _numbers = np.arange(count, dtype=np.int64)
+        _numbers = np.arange(min(max(count, 2 * _numbers.size), KEPT_NUMBERS), dtype=np.int64)
     return _numbers[:count]
 
 

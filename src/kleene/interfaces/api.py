@@ -125,8 +125,8 @@ class Query:
             plan: Forces the plan's choices, see `kleene.plan.options`.
             output: "verbose" has a row per match; "compressed" the shared match buffer as data, to be counted, sampled and read
                 with `kleene.count`, `kleene.sample`, `kleene.matches` and `kleene.expand`.
-            columns: The columns that matches are to have, in this order; all of them unless said. Where there are many matches,
-                Spark takes longer to receive them than it takes to find them, and fewer columns take less.
+            columns: The columns that matches are to have, in this order; all of them unless said. Others are not computed:
+                where matches are many, their ids take as long as finding them, and on Spark receiving all columns takes longer.
             limits: Bounds on live runs and on matches per event, and what happens at them, as {"runs": ..., "matches": ...,
                 "policy": "error" | "keep_newest" | "sample"}; see `kleene.plan.limits`.
             stats: What is known of the events, for the planner: from `statistics`, or as {"rates": {"a": 20}, "selectivities":
