@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from kleene.common.columns import row_numbers, select, view
 from kleene.common.errors import DataError
-from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL, SLOTS, gather, keep_where, select_by_text, select_by_type, text_slot
+from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL, SLOTS, keep_where, select_by_text, select_by_type, text_slot
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.vectorized import Evaluator, as_text
 from kleene.pattern.bound import BoundQuery
@@ -108,13 +108,10 @@ class Scan:
             if indices.null_count:
                 indices = pc.fill_null(pc.cast(indices, pa.int64()), component_masks.size - 1)
             codes = view(indices)
-        masks = np.empty(batch.num_rows, np.int64)
-        if component_masks.all():
-            gather(component_masks, codes, masks)
-            return row_numbers(batch.num_rows), masks
-        rows = np.empty(batch.num_rows, np.int64)
+        everything = bool(component_masks.all())
+        rows, masks = np.empty(0 if everything else batch.num_rows, np.int64), np.empty(batch.num_rows, np.int64)
         count = select_by_type(codes, component_masks, rows, masks)
-        return rows[:count], masks[:count]
+        return row_numbers(count) if everything else rows[:count], masks[:count]
 
     def _number_masks(self, kind: Any) -> Array:
         """The mask of each type that is an integer of some kind, by its bits."""

@@ -24,7 +24,14 @@ SLOTS = 1024
 
 @kernel
 def select_by_type(codes: Array, component_masks: Array, rows: Array, masks: Array) -> int:
-    """Writes the rows whose type code has a component, and their component masks; returns how many."""
+    """Writes the rows whose type code has a component, and their component masks; returns how many.
+
+    Without room for rows only masks are written: all rows have one.
+    """
+    if rows.size == 0:
+        for row in range(codes.size):
+            masks[row] = component_masks[codes[row]]
+        return codes.size
     count = 0
     for row in range(codes.size):
         mask = component_masks[codes[row]]
