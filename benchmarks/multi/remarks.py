@@ -37,8 +37,9 @@ The more patterns, the more of them have something in common, and the more often
 recent events, which favours no plan.
 
 Patterns drawn at random seldom have more than one part in common with others, and one part can be a prefix. So the model
-expects little of multitrees beyond prefixes here, less than the runs of one plan differ. Where patterns have several parts in
-common, they are ahead: see *Parts*.""",
+expects little of multitrees beyond prefixes here. What is measured is less: at some points their plans take up to a tenth
+longer than those of prefixes, which are among the plans they are chosen from, so there the model takes some joins of partial
+matches for cheaper than they are. Where patterns have several parts in common, multitrees are ahead: see *Parts*.""",
     "figure11a": """\
 Longer patterns have more orders to choose from, and a bad order costs more with every component. The number of types is the
 same, so that longer patterns also have more in common.""",
