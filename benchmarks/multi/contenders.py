@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import kleene
 from benchmarks.harness import Contender, Disagreement, Outcome, Point, measure
-from benchmarks.multi.streams import Scale, stream
+from benchmarks.multi.streams import SEED, Scale, stream
 from benchmarks.multi.workloads import Spec, workload
 from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import Planner
@@ -26,9 +26,9 @@ from kleene.engine.working_matcher import RUN_ROWS
 from kleene.interfaces.api import options_of
 from kleene.pattern.predicates import Attribute, Comparison, Expression
 from kleene.plan.lazy import LazyPlan
-from kleene.plan.multi.cost import SharedStatistics, condition_key
+from kleene.plan.multi.cost import DRAWN, SharedStatistics, condition_key
 from kleene.plan.multi.groups import PatternGroup, grouped
-from kleene.plan.multi.nodes import SharedPlan
+from kleene.plan.multi.nodes import SharedPlan, Tree
 from kleene.plan.multi.search import MultiOptions, plan_shared
 from kleene.runtime.arrow import match_batches
 
@@ -88,23 +88,29 @@ def statistics_of(group: PatternGroup, table: pa.Table) -> SharedStatistics:
     kinds = [names.index(next(iter(leaf.types))) for leaf in group.leaves]
     rows = [np.flatnonzero(codes == kind) for kind in kinds]
     values = {name: table.column(name).to_numpy() for name in table.column_names if name not in ("ts", "type")}
+    drawn = [np.random.default_rng([SEED, kind]).choice(own, DRAWN) for kind, own in zip(kinds, rows, strict=True)]
     shares: dict[Any, float] = {}
+    held: dict[Any, int] = {}
     for clause in group.clauses:
         for condition in clause.conditions:
-            sampled = [rows[clause.leaves[place]][:SAMPLED] for place in condition.components]
-            shares.setdefault(condition_key(condition, clause.leaves), _share(condition.form, sampled, values))
-    return SharedStatistics(tuple(own.size / span for own in rows), shares, span=float(span))
+            key = condition_key(condition, clause.leaves)
+            leaves = [clause.leaves[place] for place in condition.components]
+            one, other = _sides(condition.form, [rows[leaf][:SAMPLED] for leaf in leaves], values)
+            shares[key] = float((one[:, None] < other).mean())
+            one, other = _sides(condition.form, [drawn[leaf] for leaf in leaves], values)
+            held[key] = int.from_bytes(np.packbits(one < other).tobytes(), "big")
+    return SharedStatistics(tuple(own.size / span for own in rows), shares, held, span=float(span))
 
 
-def _share(form: Expression, rows: list[np.ndarray], values: Mapping[str, np.ndarray]) -> float:
-    """The share of pairs that satisfy a comparison."""
+def _sides(form: Expression, rows: list[np.ndarray], values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """What a comparison compares."""
     assert isinstance(form, Comparison)
     assert form.operator == "<"
     sides = []
     for side in (form.left, form.right):
         assert isinstance(side, Attribute)
         sides.append(values[side.name][rows[int(side.variable[1:])]])
-    return float((sides[0][:, None] < sides[1]).mean())
+    return sides
 
 
 def shared(
@@ -166,20 +172,40 @@ def compared(spec: Spec, scale: Scale, plans: Mapping[str, MultiOptions], parame
     group = group_of(work.queries(), sample.schema)
     statistics = statistics_of(group, sample)
     table = stream(spec.dataset, affordable(group, statistics, scale), spec.types)
-    return measured(
-        planned(plans, group, statistics, table, scale), table, {**parameters, "dataset": spec.dataset}, WRITTEN, scale
-    )
+    return raced(plans, group, statistics, table, {**parameters, "dataset": spec.dataset}, scale)
 
 
-def planned(
-    plans: Mapping[str, MultiOptions], group: PatternGroup, statistics: SharedStatistics, table: pa.Table, scale: Scale
-) -> list[Contender]:
-    """A contender for each plan, searched for in the time that a run has for it."""
-    found = []
+def raced(
+    plans: Mapping[str, MultiOptions],
+    group: PatternGroup,
+    statistics: SharedStatistics,
+    table: pa.Table,
+    parameters: Mapping[str, float | str],
+    scale: Scale,
+) -> Point:
+    """All plans, searched for in the time that a run has for it, against the written one. What is the same plan is run once:
+    two measurements of it differ by more than the choices of two searches do.
+    """
+    found: dict[str, SharedPlan] = {}
     for name, options in plans.items():
         limited = options if name == WRITTEN else replace(options, seconds=min(options.seconds, scale.search_seconds))
-        found.append(shared(name, group, plan_shared(group.leaves, group.clauses, statistics, limited), table))
-    return found
+        found[name] = plan_shared(group.leaves, group.clauses, statistics, limited)
+    firsts: dict[Any, str] = {}
+    for name, plan in found.items():
+        firsts.setdefault(_shape(plan), name)
+    point = measured([shared(name, group, found[name], table) for name in firsts.values()], table, parameters, WRITTEN, scale)
+    timed = ((name, plan, point[firsts[_shape(plan)]]) for name, plan in found.items())
+    own = (replace(item, name=name, work={**item.work, **_work(plan)}) for name, plan, item in timed)
+    return replace(point, measurements=tuple(own))
+
+
+def _shape(plan: SharedPlan) -> Any:
+    """What is the same of plans that do the same: the trees, whatever the order of children, and how much they share."""
+
+    def shape(tree: Tree) -> Any:
+        return tree if isinstance(tree, int) else frozenset(map(shape, tree))
+
+    return len(plan.nodes), tuple(shape(plan.tree(root)) for root in plan.roots)
 
 
 def measured(

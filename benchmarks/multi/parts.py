@@ -21,11 +21,9 @@ from benchmarks.multi.contenders import (
     PREFIXES,
     SAMPLE,
     TABU,
-    WRITTEN,
     affordable,
     group_of,
-    measured,
-    planned,
+    raced,
 )
 from benchmarks.multi.streams import SEED, WINDOW, Scale
 from kleene.runtime.workloads import table_statistics
@@ -90,4 +88,4 @@ def _point(count: int, scale: Scale) -> Point:
     statistics = table_statistics(group, sample)
     table = events(affordable(group, statistics, scale), 2 * count)
     parameters: dict[str, float | str] = {"parts": count, "dataset": "pairs of parts"}
-    return measured(planned(COMPARED, group, statistics, table, scale), table, parameters, WRITTEN, scale)
+    return raced(COMPARED, group, statistics, table, parameters, scale)

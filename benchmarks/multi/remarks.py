@@ -36,10 +36,9 @@ The more patterns, the more of them have something in common, and the more often
 {_FIXED} The paper's plans run on an engine that keeps partial matches between events; ours makes them anew in every pass over
 recent events, which favours no plan.
 
-Patterns drawn at random seldom have more than one part in common with others, and one part can be a prefix. So the model
-expects little of multitrees beyond prefixes here. What is measured is less: at some points their plans take up to a tenth
-longer than those of prefixes, which are among the plans they are chosen from, so there the model takes some joins of partial
-matches for cheaper than they are. Where patterns have several parts in common, multitrees are ahead: see *Parts*.""",
+Patterns drawn at random seldom have more than one part in common with others, and one part can be a prefix. So there is little
+for multitrees to gain beyond prefixes here, and mostly the best multitree that is found is the best plan of prefixes; what is
+the same plan was run once. Where patterns have several parts in common, multitrees are ahead: see *Parts*.""",
     "figure11a": """\
 Longer patterns have more orders to choose from, and a bad order costs more with every component. The number of types is the
 same, so that longer patterns also have more in common.""",

@@ -504,9 +504,9 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "one-order": rewritten(nodes.Nodes, "_cross", "elif numbered.after[other] >> one & 1:", "elif False:"),
     "mixed-slots": broken(nodes, "_root", "enumerate(placed.arrangements[0])", "enumerate(sorted(placed.arrangements[0]))"),
     # Joins: an event that is bound twice, simultaneous events in order, NULL equal to what stands there, a block that was full.
-    "shared-events": broken(kernels, "differ", "return False", "return True"),
+    "shared-events": broken(kernels, "without", "int(other != place)", "1"),
     "arrival-order": broken(kernels, "follows", " and (not tied or rank[later] != rank[earlier])", ""),
-    "known-nulls": broken(kernels, "compared", "valid[left_column, left] and", "valid[left_column, left] or"),
+    "known-nulls": broken(kernels, "compared", "valid[column, right] != 0 and", "valid[column, right] == 0 or"),
     "lost-remainder": broken(kernels, "join", "state[CANDIDATE] = j\n", "state[CANDIDATE] = j + 1\n"),
     # A match that ended before the batch is reported again.
     "stale-matches": rewritten(multitree_completion.Completion, "_fresh", "matches.last >= since", "matches.last >= since - 1"),

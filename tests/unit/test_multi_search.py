@@ -21,7 +21,7 @@ from kleene.plan.multi.search import CHOICES, MultiOptions, Progress, multi_opti
 from support.random_clauses import Workload, cheapest, random_workload
 
 BASELINES = ("written", "sharing", "reordering", "none")
-TINY = range(54)
+TINY = range(80)
 
 
 def plan(workload: Workload, **options: Any) -> SharedPlan:
@@ -33,7 +33,7 @@ def shape(tree: Tree) -> object:
 
 
 def tiny(seed: int) -> Workload:
-    return random_workload(seed, count=3, sizes=(3, 4), types=5, repeated=seed % 5 == 0, wide=seed % 7 == 0)
+    return random_workload(seed, count=3, sizes=(3, 4), types=4, repeated=seed % 5 == 0, wide=seed % 7 == 0)
 
 
 @pytest.mark.parametrize("kind", CHOICES["kind"])

@@ -10,6 +10,7 @@ the time. A plan decides how much work a pass is, never what it finds.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -18,13 +19,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kleene.common.errors import DataError
 from kleene.engine.leaf_scan import LeafScan
-from kleene.engine.observe import Scopes, share
+from kleene.engine.match_values import MatchEvaluator, MatchRows
+from kleene.engine.matches import Matches
+from kleene.engine.observe import Scopes, share, stretches
 from kleene.engine.working_set import WorkingSet
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.predicates import Call, Expression, walk
 from kleene.pattern.text import expression_text
 from kleene.plan.lazy import LazyPlan
 from kleene.plan.multi.clauses import normal
-from kleene.plan.multi.cost import ConditionKey, SharedStatistics, condition_key
+from kleene.plan.multi.cost import DRAWN, ConditionKey, SharedStatistics, condition_key
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import SEARCHES, MultiOptions, Progress, plan_shared, recosted
@@ -91,6 +97,8 @@ def observe_shared(group: PatternGroup, scan: LeafScan, working: WorkingSet) -> 
     """The statistics of a working set."""
     counts, span = observed_rates(group, scan, working)
     found: dict[ConditionKey, float] = {}
+    held: dict[ConditionKey, int] = {}
+    drawn = _Drawn(group, scan, working)
     same = 1.0
     starts, tests = scan.sets()
     for name, plan in group.plans.items():
@@ -100,18 +108,54 @@ def observe_shared(group: PatternGroup, scan: LeafScan, working: WorkingSet) -> 
         bits = {event.variable: bit for bit, (event, _) in enumerate(plan.scanned) if not event.negated}
         seen = _Seen(working, _masks(group, name, bits, starts, tests).take(working.masks))
         scopes = Scopes(plan.bound, bits, plan.partition, seen, ROWS)  # type: ignore[arg-type]
-        measured = scopes.selectivities([expression for _, expression in asked], PAIRS)
-        for key, expression in asked:
+        measured = scopes.selectivities([expression for _, expression, _ in asked], PAIRS)
+        for key, expression, read in asked:
             text = expression_text(expression)
             if text in measured:
                 found[key] = measured[text]
+                held[key] = drawn.held(plan.bound, expression, read)
         if plan.partition and same == 1.0:
             same = min(scopes.same_partition(PAIRS), share(1, 1))
-    return SharedStatistics(tuple((counts / span).tolist()), found, same if group.first.partition else 1.0, span)
+    return SharedStatistics(tuple((counts / span).tolist()), found, held, same if group.first.partition else 1.0, span)
 
 
-def _asked(group: PatternGroup, query: str, plan: LazyPlan) -> list[tuple[ConditionKey, Any]]:
-    """The conditions between single events of a query, as statistics know them."""
+class _Drawn:
+    """Tuples of one event for each leaf, drawn evenly from some rows of a working set."""
+
+    def __init__(self, group: PatternGroup, scan: LeafScan, working: WorkingSet) -> None:
+        self._working = working
+        self._starts, self._tests = scan.sets()
+        self._looked_at = stretches(len(working), ROWS)
+        self._random = np.random.default_rng(0)
+        self._rows: list[Array | None] = [None] * len(group.leaves)
+
+    def _rows_of(self, leaf: int) -> Array:
+        """A row of each tuple; none if the leaf has no events."""
+        rows = self._rows[leaf]
+        if rows is None:
+            has = np.zeros(self._starts.size - 1, bool)
+            has[np.searchsorted(self._starts, np.flatnonzero(self._tests == leaf), side="right") - 1] = True
+            own = self._looked_at[has.take(self._working.masks.take(self._looked_at))]
+            rows = self._rows[leaf] = own.take(self._random.integers(own.size, size=DRAWN)) if own.size else own
+        return rows
+
+    def held(self, bound: BoundQuery, condition: Expression, read: Mapping[str, int]) -> int:
+        """For which tuples a condition holds, a bit each; none if that cannot be said, or calls functions. `read` has the leaf
+        of each variable.
+        """
+        rows = {variable: self._rows_of(leaf) for variable, leaf in read.items()}
+        first, *_ = rows.values()
+        if any(not own.size for own in rows.values()) or any(isinstance(item, Call) for item in walk(condition)):
+            return 0
+        evaluator = MatchEvaluator(bound, self._working.gather, MatchRows(Matches(DRAWN, rows, {}, first, first)))
+        try:
+            return int.from_bytes(np.packbits(evaluator.holds(condition)).tobytes(), "big")
+        except DataError:  # of tuples that no plan need ever look at
+            return 0
+
+
+def _asked(group: PatternGroup, query: str, plan: LazyPlan) -> list[tuple[ConditionKey, Expression, dict[str, int]]]:
+    """The conditions between single events of a query, as statistics know them, and the leaves of the variables they read."""
     found = []
     for clause in group.clauses:
         if clause.query != query:
@@ -121,7 +165,8 @@ def _asked(group: PatternGroup, query: str, plan: LazyPlan) -> list[tuple[Condit
         for item in branch.conditions:
             if not item.via and item.condition.variables <= named.keys():
                 condition = normal(item.condition.expression, named)
-                found.append((condition_key(condition, clause.leaves), item.condition.expression))
+                read = {variable: clause.leaves[named[variable]] for variable in item.condition.variables}
+                found.append((condition_key(condition, clause.leaves), item.condition.expression, read))
     return found
 
 

@@ -38,6 +38,9 @@ Array = np.ndarray[Any, Any]
 BLOCK = 1 << 15
 """How many partial matches are streamed at a time."""
 
+CHUNK = 256
+"""How many candidates of a partial match are looked at together."""
+
 MOST_TABLES = 8
 """Windows for which tables are made of what each event allows others to be; there may be as many windows as queries."""
 
@@ -57,6 +60,7 @@ class SharedPass(WorkingPass):
         self.working = working
         self.row_rank, self.codes = self._rank, self._codes
         self._room = min(block, BLOCK)
+        self._chosen = np.empty(CHUNK, np.int32)
         self.leaves = self._leaf_relations(scan)
         rows, parts = len(working), self.groups.offsets.size - 1
         segments = np.empty(rows if parts > 1 else 0, np.int32)
@@ -198,7 +202,7 @@ class SharedPass(WorkingPass):
         while status == kernels.OUTPUT_FULL:
             status = kernels.join(
                 streamed, probed, joint.single, joint.streamed_at, joint.probed_at, joint.rules, self.values, self.stream,
-                window, bounds, fresh, state, out,
+                window, bounds, fresh, state, self._chosen, out,
             )  # fmt: skip
             count = int(state[kernels.COUNT])
             if count:

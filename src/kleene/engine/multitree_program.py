@@ -8,7 +8,7 @@ up one after the other, and the tree of prefixes of many patterns, need no more 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ from kleene.engine.vectorized import lacking_types
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.kinds import kind_of
-from kleene.plan.multi.clauses import Condition, renamed
+from kleene.plan.multi.clauses import renamed
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import Node, Root, SharedPlan
 
@@ -80,6 +80,8 @@ class SharedProgram:
         self.columns = Program(group.bound)
         self.leaves_of: dict[ColumnSpec, set[int]] = {}
         """For each column that is computed, the leaves whose events it is computed for."""
+        self._comparisons: dict[tuple[p.Expression, tuple[int, ...]], Compared | None] = {}
+        """By form and leaves, with places in these for slots: many patterns ask the same."""
         self._names = dict(_names(group, plan))
         self._roles = _roles(plan)
         self.joints = {node.number: self._joint(node) for node in plan.nodes if not node.is_leaf}
@@ -152,17 +154,20 @@ class SharedProgram:
         """The conditions of a node that the kernel decides, and the others in the variables of a query."""
         compared, later = [], []
         for condition in node.conditions:
-            found = self._compared(node, condition)
+            key = condition.form, tuple(node.leaves[slot] for slot in condition.components)
+            if key not in self._comparisons:
+                self._comparisons[key] = self._compared(*key)
+            found = self._comparisons[key]
             if found is None:
                 variables = {f"${index}": names[slot] for index, slot in enumerate(condition.components)}
                 later.append(renamed(condition.form, variables))
             else:
-                compared.append(found)
+                left, right = (condition.components[place] for place in (found.left, found.right))
+                compared.append(replace(found, left=left, right=right))
         return compared, later
 
-    def _compared(self, node: Node, condition: Condition) -> Compared | None:
+    def _compared(self, form: p.Expression, leaves: tuple[int, ...]) -> Compared | None:
         """A condition as a comparison of columns: each side reads one event, whose type has all that is read of it."""
-        form = condition.form
         if not isinstance(form, p.Comparison):
             return None
         sides = []
@@ -170,12 +175,12 @@ class SharedProgram:
             read = p.variables(side)
             if len(read) != 1 or any(isinstance(item, p.Call) for item in p.walk(side)):
                 return None
-            slot = condition.components[int(next(iter(read))[1:])]
-            leaf = node.leaves[slot]
+            place = int(next(iter(read))[1:])
+            leaf = leaves[place]
             own = renamed(side, {next(iter(read)): self.group.tests[leaf].event.variable})
             if _lacks(self.group.bound, own):
                 return None
-            sides.append((slot, leaf, own, kind_of(own, self.group.bound.schema)))
+            sides.append((place, leaf, own, kind_of(own, self.group.bound.schema)))
         kinds = [kind for *_, kind in sides]
         plain = all(isinstance(side, p.Attribute) for side in (form.left, form.right)) and kinds[0] not in TEMPORAL
         if not plain and not self.computes:

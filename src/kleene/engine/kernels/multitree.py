@@ -21,7 +21,6 @@ from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL, lower_bound
 Array = np.ndarray[Any, Any]
 
 DONE, OUTPUT_FULL = 0, 1
-
 STREAMED, CANDIDATE, COUNT, EVALUATIONS = range(4)
 """Entries of the `state` of a join: where to go on, how many partial matches were written, how many candidates looked at."""
 
@@ -115,60 +114,74 @@ def scope(
 
 
 @inlined
-def compared(streamed: Relation, i: int, probed: Relation, j: int, comparisons: Array, values: Values) -> bool:
-    """Whether all comparisons between two partial matches hold; with NULL none does."""
-    for k in range(comparisons.shape[0]):
-        left = streamed.parts[comparisons[k, STREAMED_SLOT], i]
-        right = probed.parts[comparisons[k, PROBED_SLOT], j]
-        left_column = comparisons[k, STREAMED_COLUMN]
-        right_column = comparisons[k, PROBED_COLUMN]
-        outcome = 0
-        if comparisons[k, FLOATING]:
-            latest = values.valid.shape[0] - 1
-            if not (values.valid[latest - left_column, left] and values.valid[latest - right_column, right]):
-                return False
-            one = values.floats[left_column, left]
-            other = values.floats[right_column, right]
-            if one != one or other != other:
-                outcome = BELOW | ABOVE if comparisons[k, ACCEPTED] == BELOW | ABOVE else 0
-            else:
-                outcome = BELOW if one < other else (EQUAL if one == other else ABOVE)
-        else:
-            if not (values.valid[left_column, left] and values.valid[right_column, right]):
-                return False
-            number = values.ints[left_column, left]
-            another = values.ints[right_column, right]
-            outcome = BELOW if number < another else (EQUAL if number == another else ABOVE)
-        if not outcome & comparisons[k, ACCEPTED]:
-            return False
-    return True
+def within(streamed: Relation, i: int, probed: Relation, chosen: Array, count: int, stream: Stream, window: int) -> int:
+    """Keeps, in place, those of `count` chosen partial matches that lie in one window with the streamed one."""
+    first = streamed.first[i]
+    last = streamed.last[i]
+    kept = 0
+    for k in range(count):
+        j = chosen[k]
+        chosen[kept] = j
+        kept += int(stream.clock[max(last, probed.last[j])] - stream.clock[min(first, probed.first[j])] < window)
+    return kept
 
 
 @inlined
-def ordered(streamed: Relation, i: int, probed: Relation, j: int, rules: Rules, stream: Stream, window: int) -> bool:
-    """Whether two partial matches lie in one window, and their events in the order asked for."""
-    first = min(streamed.first[i], probed.first[j])
-    last = max(streamed.last[i], probed.last[j])
-    if stream.clock[last] - stream.clock[first] >= window:
-        return False
-    for k in range(rules.precede.shape[0]):
-        one = streamed.parts[rules.precede[k, 0], i]
-        if not follows(probed.parts[rules.precede[k, 1], j], one, stream.rank, stream.tied):
-            return False
-    for k in range(rules.follow.shape[0]):
-        one = streamed.parts[rules.follow[k, 0], i]
-        if not follows(one, probed.parts[rules.follow[k, 1], j], stream.rank, stream.tied):
-            return False
-    return True
+def in_order(place: int, is_first: bool, probed: Relation, slot: int, chosen: Array, count: int, stream: Stream) -> int:
+    """Keeps, in place, those of `count` chosen partial matches whose event at a slot comes after a place, or else before it."""
+    kept = 0
+    for k in range(count):
+        other = probed.parts[slot, chosen[k]]
+        later, earlier = (other, place) if is_first else (place, other)
+        chosen[kept] = chosen[k]
+        kept += int(follows(later, earlier, stream.rank, stream.tied))
+    return kept
 
 
 @inlined
-def differ(streamed: Relation, i: int, probed: Relation, j: int, distinct: Array) -> bool:
-    """Whether no event is bound twice."""
-    for k in range(distinct.shape[0]):  # noqa: SIM110  `all` is not compiled
-        if streamed.parts[distinct[k, 0], i] == probed.parts[distinct[k, 1], j]:
-            return False
-    return True
+def without(place: int, probed: Relation, slot: int, chosen: Array, count: int) -> int:
+    """Keeps, in place, those of `count` chosen partial matches that have another event at a slot."""
+    kept = 0
+    for k in range(count):
+        other = probed.parts[slot, chosen[k]]
+        chosen[kept] = chosen[k]
+        kept += int(other != place)
+    return kept
+
+
+@inlined
+def compared(place: int, probed: Relation, chosen: Array, count: int, comparison: Array, values: Values) -> int:
+    """Keeps, in place, those of `count` chosen partial matches that a comparison with a place holds for; with NULL it never
+    does, and a NaN only differs.
+    """
+    left_column = comparison[STREAMED_COLUMN]
+    slot = comparison[PROBED_SLOT]
+    column = comparison[PROBED_COLUMN]
+    accepted = comparison[ACCEPTED]
+    kept = 0
+    if comparison[FLOATING]:
+        latest = values.valid.shape[0] - 1
+        if not values.valid[latest - left_column, place]:
+            return 0
+        one = values.floats[left_column, place]
+        unordered = accepted if accepted == BELOW | ABOVE else 0
+        for k in range(count):
+            right = probed.parts[slot, chosen[k]]
+            other = values.floats[column, right]
+            outcome = (one < other) * BELOW | (one == other) * EQUAL | (one > other) * ABOVE
+            chosen[kept] = chosen[k]
+            kept += int(values.valid[latest - column, right] != 0 and (outcome & accepted | (outcome == 0) * unordered) != 0)
+        return kept
+    if not values.valid[left_column, place]:
+        return 0
+    number = values.ints[left_column, place]
+    for k in range(count):
+        right = probed.parts[slot, chosen[k]]
+        another = values.ints[column, right]
+        outcome = (number < another) * BELOW | (number == another) * EQUAL | (number > another) * ABOVE
+        chosen[kept] = chosen[k]
+        kept += int(values.valid[column, right] != 0 and outcome & accepted != 0)
+    return kept
 
 
 @kernel
@@ -185,13 +198,15 @@ def join(
     bounds: Array,
     fresh: Array,
     state: Array,
+    chosen: Array,
     out: Relation,
 ) -> int:
     """Writes the pairs of a streamed and a probed partial match that satisfy the rules, until the output is full.
 
     `single` says that probed ones are single events, all of which in scope are in order and in the window. The slots of the two
     begin at `streamed_at` and `probed_at` in the output. `fresh`, unless it is empty, is per segment the first place that a
-    pair may end with.
+    pair may end with. Candidates are looked at in chunks, as many as `chosen` has room for, one rule after the other: each
+    leaves fewer to the next.
     """
     room = out.last.size
     written = 0
@@ -202,26 +217,47 @@ def join(
         if j < 0:
             j = lower_bound(probed.last, 0, probed.size, low)
         while j < probed.size and probed.last[j] < high:
-            state[EVALUATIONS] += 1
-            if (
-                (single or ordered(streamed, i, probed, j, rules, stream, window))
-                and differ(streamed, i, probed, j, rules.distinct)
-                and compared(streamed, i, probed, j, rules.comparisons, values)
-            ):
-                if written == room:
-                    state[EVALUATIONS] -= 1
-                    state[STREAMED] = i
-                    state[CANDIDATE] = j
-                    state[COUNT] = written
-                    return OUTPUT_FULL
-                for slot in range(streamed.parts.shape[0]):
-                    out.parts[streamed_at + slot, written] = streamed.parts[slot, i]
-                for slot in range(probed.parts.shape[0]):
-                    out.parts[probed_at + slot, written] = probed.parts[slot, j]
-                out.first[written] = min(streamed.first[i], probed.first[j])
-                out.last[written] = max(streamed.last[i], probed.last[j])
-                written += 1
-            j += 1
+            count = 0
+            most = min(chosen.size, probed.size - j)
+            while count < most and probed.last[j + count] < high:
+                chosen[count] = j + count
+                count += 1
+            following = j + count
+            if not single:
+                count = within(streamed, i, probed, chosen, count, stream, window)
+                for k in range(rules.precede.shape[0]):
+                    place = streamed.parts[rules.precede[k, 0], i]
+                    count = in_order(place, True, probed, rules.precede[k, 1], chosen, count, stream)
+                for k in range(rules.follow.shape[0]):
+                    place = streamed.parts[rules.follow[k, 0], i]
+                    count = in_order(place, False, probed, rules.follow[k, 1], chosen, count, stream)
+            for k in range(rules.distinct.shape[0]):
+                count = without(streamed.parts[rules.distinct[k, 0], i], probed, rules.distinct[k, 1], chosen, count)
+            for k in range(rules.comparisons.shape[0]):
+                place = streamed.parts[rules.comparisons[k, STREAMED_SLOT], i]
+                count = compared(place, probed, chosen, count, rules.comparisons[k], values)
+            full = count > room - written
+            if full:
+                count = room - written
+                following = chosen[count]
+            for slot in range(streamed.parts.shape[0]):
+                place = streamed.parts[slot, i]
+                for k in range(count):
+                    out.parts[streamed_at + slot, written + k] = place
+            for slot in range(probed.parts.shape[0]):
+                for k in range(count):
+                    out.parts[probed_at + slot, written + k] = probed.parts[slot, chosen[k]]
+            for k in range(count):
+                out.first[written + k] = min(streamed.first[i], probed.first[chosen[k]])
+                out.last[written + k] = max(streamed.last[i], probed.last[chosen[k]])
+            written += count
+            state[EVALUATIONS] += following - j
+            j = following
+            if full:
+                state[STREAMED] = i
+                state[CANDIDATE] = j
+                state[COUNT] = written
+                return OUTPUT_FULL
         state[CANDIDATE] = -1
         i += 1
     state[STREAMED] = i

@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
-from kleene.plan.cost import EVALUATION, PARTIAL, SCOPE
-from kleene.plan.multi.cost import Estimates
+from kleene.plan.cost import LARGEST, PARTIAL, SCOPE
+from kleene.plan.multi.cost import EVALUATION, Estimates, reach
 from kleene.plan.multi.nodes import Tree
 from kleene.plan.orders import MOST_STEPS
 
@@ -109,7 +109,7 @@ def _best_tree(known: Estimates, parts: list[Part], made: Made) -> tuple[float, 
     """The cheapest tree of all parts, with its cost."""
     parts = _few(known, parts)
     masks, costs, trees = [0], [0.0], [parts[0][1]]
-    partial_matches, shares = [0.0], [1.0]
+    partial_matches, shares, inner, beside = [0.0], [1.0], [False], [0]
     for chosen in range(1, 1 << len(parts)):
         lowest = chosen & -chosen
         mask, tree = parts[lowest.bit_length() - 1]
@@ -118,6 +118,8 @@ def _best_tree(known: Estimates, parts: list[Part], made: Made) -> tuple[float, 
         both = known.of(masks[chosen])
         partial_matches.append(both.partial_matches)
         shares.append(both.share)
+        inner.append(both.size > 1)
+        beside.append(beside[rest] | known.beside(mask))
         cheapest, best, others = math.inf, chosen, rest
         # `join_cost`, as far as it differs from one division to the next: this loop is most of what planning costs.
         evaluations = EVALUATION * both.tuples
@@ -128,7 +130,16 @@ def _best_tree(known: Estimates, parts: list[Part], made: Made) -> tuple[float, 
             cost = costs[left] + costs[right]
             if cost >= cheapest:
                 continue
-            cost += SCOPE * min(partial_matches[left], partial_matches[right]) + evaluations * shares[left] * shares[right]
+            if inner[left] and inner[right]:
+                near = reach(known.near, bool(beside[left] & masks[right]))
+                evaluated = min(partial_matches[left] * partial_matches[right] * near, LARGEST)
+                cost += SCOPE * (partial_matches[left] + partial_matches[right]) + EVALUATION * evaluated
+            else:
+                if inner[left] or inner[right]:
+                    looked_up = partial_matches[left if inner[left] else right]
+                else:
+                    looked_up = min(partial_matches[left], partial_matches[right])
+                cost += SCOPE * looked_up + evaluations * shares[left] * shares[right]
             if cost < cheapest:
                 cheapest, best = cost, left
         cheapest = cheapest + PARTIAL * both.partial_matches if rest else 0.0

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from kleene.pattern.predicates import Expression
 from kleene.plan.multi.clauses import Clause, Condition, Leaf, is_symmetric
-from kleene.plan.multi.cost import Estimate, Estimates, SharedStatistics, join_cost, scaled
+from kleene.plan.multi.cost import Estimate, Estimates, SharedStatistics, join_cost, reach, scaled
 
 Tree: TypeAlias = "int | tuple[Tree, Tree]"
 Slots = tuple[int, ...]
@@ -164,6 +164,7 @@ class Nodes:
         self.estimates = estimates or [Estimates(clause, statistics) for clause in clauses]
         self.forms: dict[Expression, int] = {}
         self._shared = shared
+        self._same_partition = statistics.same_partition
         self._clauses = clauses
         self._numbered = [_numbered(clause, self.forms) for clause in clauses]
         self._placed: list[dict[Tree, Placed]] = [
@@ -175,8 +176,7 @@ class Nodes:
         ]
         self._numbers: dict[_Key, int] = {}
         self._keys: list[_Key | None] = [None] * len(leaves)
-        self._sizes = [1] * len(leaves)
-        self._expected = [Estimate(rate, 1.0, rate) for rate in statistics.rates]
+        self._expected = [Estimate(rate, 1.0, rate, 1) for rate in statistics.rates]
         self._lengths = [1.0] * len(leaves)
         """The length of the window that a node is estimated for."""
         self._prices: dict[tuple[int, float], float] = {}
@@ -199,7 +199,6 @@ class Nodes:
         if number is None:
             number = self._numbers[key] = len(self._keys)
             self._keys.append(key)
-            self._sizes.append(len(arrangements[0]))
             self._expected.append(self.estimates[clause].of(mask))
             self._lengths.append(self.estimates[clause].length)
         return Placed((left.tree, right.tree), number, mask, arrangements, left.inner | right.inner | {number})
@@ -255,7 +254,7 @@ class Nodes:
 
     def expected(self, node: int, length: float) -> Estimate:
         """What is expected of a node in a window of a length."""
-        return scaled(self._expected[node], self._sizes[node], length / self._lengths[node])
+        return scaled(self._expected[node], length / self._lengths[node])
 
     def price(self, node: int, length: float) -> float:
         """Nanoseconds per unit of the clock that an inner node costs in a window of a length."""
@@ -264,7 +263,8 @@ class Nodes:
             key = self._keys[node]
             assert key is not None, "a leaf costs nothing"
             sides = self.expected(key.left, length), self.expected(key.right, length)
-            found = self._prices[node, length] = join_cost(*sides, self.expected(node, length))
+            near = reach(length * self._same_partition, bool(key.cross[0]))
+            found = self._prices[node, length] = join_cost(*sides, self.expected(node, length), near)
         return found
 
     def children(self, node: int) -> tuple[int, int] | None:
@@ -351,13 +351,15 @@ def cost_of(
 
     def within(number: int, length: float) -> Estimate:
         estimate, known = expected[number]
-        return scaled(estimate, len(nodes[number].leaves), length / known)
+        return scaled(estimate, length / known)
 
     cost = 0.0
     for node in nodes:
         if not node.is_leaf:
             length = statistics.length(node.window)
-            cost += join_cost(*(within(number, length) for number in (node.left, node.right, node.number)))
+            near = reach(length * statistics.same_partition, bool(node.precedes))
+            left, right, both = (within(number, length) for number in (node.left, node.right, node.number))
+            cost += join_cost(left, right, both, near)
     return cost
 
 
