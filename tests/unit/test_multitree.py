@@ -17,6 +17,7 @@ from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import Planner
 from kleene.plan.multi.cost import Estimates
 from kleene.plan.multi.groups import PatternGroup, grouped
+from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import MultiOptions, plan_shared
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
@@ -118,10 +119,15 @@ def test_the_plan_changes_with_the_events(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_plan_is_followed_again_when_events_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    made: list[SharedPlan] = []
     monkeypatch.setattr(multitree_choice, "SHARE", 0.0)  # rates only: selectivities of few events differ by chance
     monkeypatch.setattr(multitree_choice, "expected_seconds", lambda _: 60.0)
-    monkeypatch.setattr(multitree_choice, "plan_shared", lambda *given: made.append(plan_shared(*given)) or made[-1])
+
+    def noted(*given: Any, **named: Any) -> SharedPlan:
+        made.append(plan_shared(*given, **named))
+        return made[-1]
+
+    monkeypatch.setattr(multitree_choice, "plan_shared", noted)
     one, other = drawn("AABBBBBBBBCDDDDDDDDE", 1000, 1), drawn("AABCCCCCCCDEEEEEEE", 1000, 2)
     table = events(one + other + one + other)
     group = group_of(BUSHY, table)

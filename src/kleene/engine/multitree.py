@@ -20,7 +20,7 @@ from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.multitree_choice import REMEMBERED, Planner
 from kleene.engine.multitree_completion import Completion
 from kleene.engine.multitree_pass import SharedPass
-from kleene.engine.multitree_program import SharedProgram
+from kleene.engine.multitree_program import Comparisons, SharedProgram
 from kleene.engine.output import MatchWriter
 from kleene.engine.reporting import Due
 from kleene.engine.vectorized import of_types
@@ -59,6 +59,7 @@ class SharedMatcher(WorkingMatcher):
         self._reported: int | None = None
         self._earliest: int | None = None
         self._planner = planner
+        self._comparisons = Comparisons(group)
         self._programs: dict[int, SharedProgram] = {}
         """By the identity of their plans' nodes, which they keep; the last one was followed last."""
         self.plan: SharedPlan | None = None
@@ -153,7 +154,7 @@ class SharedMatcher(WorkingMatcher):
 
     def _pass_of(self, plan: SharedPlan) -> SharedPass:
         self.plan = plan
-        program = self._programs.pop(id(plan.nodes), None) or SharedProgram(self._group, plan)
+        program = self._programs.pop(id(plan.nodes), None) or SharedProgram(self._group, plan, self._comparisons)
         self._programs[id(plan.nodes)] = program
         if len(self._programs) > REMEMBERED:
             del self._programs[next(iter(self._programs))]

@@ -324,7 +324,7 @@ class Planner:
         return plan
 
     def _planned(self, statistics: SharedStatistics, options: MultiOptions) -> SharedPlan:
-        return plan_shared(self._group.leaves, self._group.clauses, statistics, options)
+        return plan_shared(self._group.leaves, self._group.clauses, statistics, options, baselines=False)
 
     def _bounded(self, plan: SharedPlan) -> MultiOptions:
         """The options of a search for no more time than a pass by a plan makes worth."""

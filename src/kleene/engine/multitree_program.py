@@ -72,7 +72,7 @@ class Joint:
 class SharedProgram:
     """A shared plan, ready to run."""
 
-    def __init__(self, group: PatternGroup, plan: SharedPlan, *, computes: bool = True) -> None:
+    def __init__(self, group: PatternGroup, plan: SharedPlan, comparisons: Comparisons, *, computes: bool = True) -> None:
         """Unless it `computes`, the kernel compares numbers and texts as they are, and all else is left to blocks."""
         self.group = group
         self.computes = computes
@@ -80,8 +80,9 @@ class SharedProgram:
         self.columns = Program(group.bound)
         self.leaves_of: dict[ColumnSpec, set[int]] = {}
         """For each column that is computed, the leaves whose events it is computed for."""
-        self._comparisons: dict[tuple[p.Expression, tuple[int, ...]], Compared | None] = {}
-        """By form and leaves, with places in these for slots: many patterns ask the same."""
+        self._comparisons = comparisons
+        self._known: dict[tuple[p.Expression, tuple[int, ...]], Compared | None] = {}
+        """By form and leaves: many patterns ask the same."""
         self._names = dict(_names(group, plan))
         self._roles = _roles(plan)
         self.joints = {node.number: self._joint(node) for node in plan.nodes if not node.is_leaf}
@@ -100,7 +101,7 @@ class SharedProgram:
     @cached_property
     def plainer(self) -> SharedProgram:
         """The same plan where nothing is computed."""
-        return SharedProgram(self.group, self.plan, computes=False)
+        return SharedProgram(self.group, self.plan, self._comparisons, computes=False)
 
     def streams(self) -> Iterator[int]:
         """The nodes that streaming begins with: leaves, and relations that are kept."""
@@ -155,9 +156,9 @@ class SharedProgram:
         compared, later = [], []
         for condition in node.conditions:
             key = condition.form, tuple(node.leaves[slot] for slot in condition.components)
-            if key not in self._comparisons:
-                self._comparisons[key] = self._compared(*key)
-            found = self._comparisons[key]
+            if key not in self._known:
+                self._known[key] = self._compared(*key)
+            found = self._known[key]
             if found is None:
                 variables = {f"${index}": names[slot] for index, slot in enumerate(condition.components)}
                 later.append(renamed(condition.form, variables))
@@ -167,39 +168,71 @@ class SharedProgram:
         return compared, later
 
     def _compared(self, form: p.Expression, leaves: tuple[int, ...]) -> Compared | None:
-        """A condition as a comparison of columns: each side reads one event, whose type has all that is read of it."""
-        if not isinstance(form, p.Comparison):
+        """A condition as a comparison of columns, with places among its leaves for slots; None if it is decided on blocks."""
+        found = self._comparisons.of(form, leaves)
+        if found is None or not (found.plain or self.computes):
             return None
-        sides = []
-        for side in (form.left, form.right):
-            read = p.variables(side)
-            if len(read) != 1 or any(isinstance(item, p.Call) for item in p.walk(side)):
-                return None
-            place = int(next(iter(read))[1:])
-            leaf = leaves[place]
-            own = renamed(side, {next(iter(read)): self.group.tests[leaf].event.variable})
-            if _lacks(self.group.bound, own):
-                return None
-            sides.append((place, leaf, own, kind_of(own, self.group.bound.schema)))
-        kinds = [kind for *_, kind in sides]
-        plain = all(isinstance(side, p.Attribute) for side in (form.left, form.right)) and kinds[0] not in TEMPORAL
-        if not plain and not self.computes:
-            return None
-        floating = Kind.FLOAT in kinds and all(kind.is_number for kind in kinds)
-        if not floating and (kinds[0] is not kinds[1] or kinds[0] not in INTEGERS):
-            return None
-        columns = [self._column(own, leaf, kind, floating=floating) for _, leaf, own, kind in sides]
-        return Compared(sides[0][0], columns[0], sides[1][0], columns[1], ACCEPTED[form.operator], floating)
+        (left, left_column), (right, right_column) = (
+            (place, self._column(spec, leaves[place], found.floating)) for place, spec in found.sides
+        )
+        return Compared(left, left_column, right, right_column, found.accepted, found.floating)
 
-    def _column(self, expression: p.Expression, leaf: int, kind: Kind, *, floating: bool) -> int:
-        """The number of the column of an expression over a leaf's events; the same for all leaves."""
-        nameless = renamed(expression, {self.group.tests[leaf].event.variable: ""})
-        spec = ColumnSpec(nameless, "", Kind.FLOAT if floating else kind)
+    def _column(self, spec: ColumnSpec, leaf: int, floating: bool) -> int:
+        """The number of a column that is read of a leaf's events; the same for all leaves."""
         self.leaves_of.setdefault(spec, set()).add(leaf)
         columns = self.columns.floats if floating else self.columns.ints
         if spec not in columns:
             columns.append(spec)
         return columns.index(spec)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A condition that compares a column of one event with a column of another."""
+
+    sides: tuple[tuple[int, ColumnSpec], tuple[int, ColumnSpec]]
+    """The place of the event among those that the condition reads, and the column."""
+    accepted: int
+    floating: bool
+    plain: bool
+    """Whether the values are compared as they are."""
+
+
+class Comparisons:
+    """Which conditions of a group the kernel can decide: the same in every plan."""
+
+    def __init__(self, group: PatternGroup) -> None:
+        self._group = group
+        self._known: dict[tuple[p.Expression, tuple[int, ...]], Comparison | None] = {}
+
+    def of(self, form: p.Expression, leaves: tuple[int, ...]) -> Comparison | None:
+        """A condition on events of some leaves as a comparison: each side reads one event, whose type has all that is read."""
+        key = form, leaves
+        if key not in self._known:
+            self._known[key] = self._comparison(form, leaves)
+        return self._known[key]
+
+    def _comparison(self, form: p.Expression, leaves: tuple[int, ...]) -> Comparison | None:
+        if not isinstance(form, p.Comparison):
+            return None
+        places, expressions, kinds = [], [], []
+        for side in (form.left, form.right):
+            read = p.variables(side)
+            if len(read) != 1 or any(isinstance(item, p.Call) for item in p.walk(side)):
+                return None
+            (variable,) = read
+            places.append(int(variable[1:]))
+            expressions.append(renamed(side, {variable: ""}))
+            own = renamed(side, {variable: self._group.tests[leaves[places[-1]]].event.variable})
+            if _lacks(self._group.bound, own):
+                return None
+            kinds.append(kind_of(own, self._group.bound.schema))
+        floating = Kind.FLOAT in kinds and all(kind.is_number for kind in kinds)
+        if not floating and (kinds[0] is not kinds[1] or kinds[0] not in INTEGERS):
+            return None
+        plain = all(isinstance(side, p.Attribute) for side in (form.left, form.right)) and kinds[0] not in TEMPORAL
+        one, other = (ColumnSpec(item, "", Kind.FLOAT if floating else kinds[0]) for item in expressions)
+        return Comparison(((places[0], one), (places[1], other)), ACCEPTED[form.operator], floating, plain)
 
 
 def _lacks(bound: BoundQuery, expression: p.Expression) -> bool:

@@ -116,18 +116,15 @@ class Estimates:
     def __init__(self, clause: Clause, statistics: SharedStatistics) -> None:
         self.size = len(clause.leaves)
         self.length = statistics.length(clause.window)
-        self._conditions = sorted(
-            (
-                (
-                    sum(1 << position for position in item.components),
-                    statistics.selectivity(item, clause.leaves),
-                    # A tuple has one event for each leaf.
-                    statistics.held.get(condition_key(item, clause.leaves), 0) if _are_single(item, clause.leaves) else 0,
-                )
-                for item in clause.conditions
-            ),
-            key=lambda known: (-known[1], known[2]),  # the same order in all clauses
-        )
+        conditions: list[tuple[int, float, int]] = []
+        for item in clause.conditions:
+            key = condition_key(item, clause.leaves)
+            # A tuple has one event for each leaf.
+            single = all(clause.leaves.count(clause.leaves[component]) == 1 for component in item.components)
+            held = statistics.held.get(key, 0) if single else 0
+            read = sum(1 << component for component in item.components)
+            conditions.append((read, statistics.selectivities.get(key, UNKNOWN_SELECTIVITY), held))
+        self._conditions = sorted(conditions, key=lambda known: (-known[1], known[2]))  # the same order in all clauses
         rates = tuple(statistics.rates[leaf] for leaf in clause.leaves)
         self._subsets = Subsets(Model(rates, clause.precedes, (), self.length, statistics.same_partition))
         self._known: dict[int, Estimate] = {}
@@ -155,11 +152,6 @@ class Estimates:
     def beside(self, mask: int) -> int:
         """The positions that come before or after some of a set."""
         return reduce(or_, (self._beside[position] for position in range(self.size) if mask >> position & 1))
-
-
-def _are_single(condition: Condition, leaves: Sequence[int]) -> bool:
-    """Whether a condition reads only leaves that a clause has once."""
-    return all(leaves.count(leaves[component]) == 1 for component in condition.components)
 
 
 def _together(conditions: Iterable[tuple[float, int]]) -> float:

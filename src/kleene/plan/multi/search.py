@@ -137,8 +137,11 @@ def plan_shared(
     options: MultiOptions,
     progress: Callable[[Progress], None] | None = None,
     start: SharedPlan | None = None,
+    *,
+    baselines: bool = True,
 ) -> SharedPlan:
-    """The plan of some clauses; a search also considers `start`, a plan of these clauses or of some of them.
+    """The plan of some clauses; a search also considers `start`, a plan of these clauses or of some of them. Unless what the
+    `baselines` cost is asked for, a plan that needs no search comes without.
 
     Orders are few beside trees: a search for trees begins with one for orders, unless there is something to start with.
     """
@@ -154,6 +157,8 @@ def plan_shared(
     trees, is_shared = planning.without_search()
     if options.search not in trees:
         trees["search"], is_shared["search"] = planning.searched(trees, progress, start), True
+    elif not baselines:
+        trees = {options.search: trees[options.search]}
     plan = planning.plan(trees, is_shared)
     return plan if first is None else replace(plan, steps=plan.steps + first.steps, seconds=plan.seconds + first.seconds)
 
