@@ -23,9 +23,9 @@ longer ones.
 *Written* evaluates every pattern by itself in its own order, *sharing* shares as much as possible and keeps the written order
 (the paper's SH), *reordering* gives every pattern its best tree and shares nothing (RE). *Annealing* and *tabu* choose both
 together, with the neighbourhood of edges unless a line says *vertex*; with *prefixes* only the beginnings of orders can be
-shared, otherwise any sub-pattern. All are plans of one engine and report the same matches. Statistics are measured and plans
-searched for before the clock runs. A run of over two seconds, which those of the written plan mostly are, is timed once, after
-one that does not count; it stands for all rounds."""
+shared, otherwise any sub-pattern. All are plans of one engine and report the same matches; equal plans were run once.
+Statistics are measured and plans searched for before the clock runs. A run of over two seconds, which those of the written plan
+mostly are, is timed once, after one that does not count; it stands for all rounds."""
 
 _FIXED = """\
 Scanning events and writing matches cost the same in every plan, and bound what a better plan can gain."""
@@ -37,8 +37,8 @@ The more patterns, the more of them have something in common, and the more often
 recent events, which favours no plan.
 
 Patterns drawn at random seldom have more than one part in common with others, and one part can be a prefix. So there is little
-for multitrees to gain beyond prefixes here, and mostly the best multitree that is found is the best plan of prefixes; what is
-the same plan was run once. Where patterns have several parts in common, multitrees are ahead: see *Parts*.""",
+for multitrees to gain beyond prefixes here, and mostly the best multitree that is found is the best plan of prefixes.
+Where patterns have several parts in common, multitrees are ahead: see *Parts*.""",
     "figure11a": """\
 Longer patterns have more orders to choose from, and a bad order costs more with every component. The number of types is the
 same, so that longer patterns also have more in common.""",
