@@ -62,8 +62,8 @@ good choices do from each other. Where auto seemed to take over 1.1 times as lon
 How far one plan is from itself is said below the table. Trees, eager plans and the chains of planners count the instances that
 wait, which takes up to a millisecond; chains of given orders and auto do not.
 
-Where auto is furthest behind it evaluates fewer candidates than the best: partial matches that have those events in common which
-a condition reads have their candidates decided together, if they follow each other, and the cost model does not know that.
+Where auto is furthest behind it evaluates fewer candidates than the best: partial matches that follow each other and have the
+events in common that a condition reads have their candidates decided together, and the cost model does not know that.
 
 Looking at the events and making a plan takes auto 1 to 3 milliseconds, up to about 6 where there are more events to look at.
 With streams of a quarter of this length, on which the best choice mostly takes 8 to 40 milliseconds, that put 13 of the 200
