@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kleene.plan import orders
+from kleene.plan.choice import cost_of, settled
 from kleene.plan.cost import Model, chain, subsets
 from kleene.plan.orders import PLANNERS, as_written, best_order, by_rate, dynamic, greedy, iterative
 
@@ -171,3 +172,12 @@ def test_dynamic_tries_a_bounded_number_of_steps(monkeypatch: pytest.MonkeyPatch
 
 def test_the_best_order_is_dynamic() -> None:
     assert best_order(PAPER) == dynamic(PAPER)
+
+
+def test_candidates_that_are_decided_together_count_once() -> None:
+    """What suits b among the many a is decided once for each b, however many c it has. The best order by sets does not know."""
+    model = Model((1, 0.01, 0.06), frozenset(), ((0b011, 0.02), (0b110, 0.2)), window=300)
+    assert dynamic(model) == (1, 0, 2)
+    assert settled(model, (1, 0, 2)) == (1, 2, 0)
+    assert cost_of(model, (1, 2, 0)) < cost_of(model, (1, 0, 2))
+    assert settled(PAPER, dynamic(PAPER)) == dynamic(PAPER)

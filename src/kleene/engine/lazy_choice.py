@@ -24,7 +24,7 @@ from kleene.engine.lazy_pass import LazyPass, Stretch
 from kleene.engine.lazy_sample import Sample
 from kleene.engine.observe import bits_of, span_of
 from kleene.engine.working_set import WorkingSet
-from kleene.plan.choice import best_chain, cost_of, model_of, stacks
+from kleene.plan.choice import best_chain, cost_of, model_of, settled, stacks
 from kleene.plan.cost import Model, steps
 from kleene.plan.lazy import LazyBranch, LazyPlan
 from kleene.plan.statistics import Statistics, window_in_units
@@ -252,6 +252,8 @@ class Chooser:
             return known[0]
         order = best_chain(model, self._plan.options.planner).order
         assert order is not None
+        if self._plan.options.planner == "dynamic":
+            order = settled(model, order)
         self.replanned += known is not None and order != known[0]
         self._orders[index] = (order, self.statistics)
         return order

@@ -23,16 +23,13 @@ from kleene.engine.matcher import Metrics
 from kleene.engine.matches import Matches
 from kleene.engine.working_pass import NEGATIVE, WorkingPass
 from kleene.engine.working_set import WorkingSet
-from kleene.plan.choice import worth_tables
+from kleene.plan.choice import WORTH_SHARING, worth_tables
 from kleene.plan.lazy import LazyPlan
 
 Array = np.ndarray[Any, Any]
 
 BLOCK = 1 << 15
 """How many partial matches are extended at a time."""
-
-WORTH_SHARING = 8
-"""Partial matches have candidates decided together if that saves each the evaluation of more than so many."""
 
 
 @dataclass(frozen=True, slots=True)
