@@ -39,6 +39,8 @@ SHARED = 20.0
 """Nanoseconds that a partial match then takes to find those in its scope."""
 BETTER = 0.95
 """What another order must cost at most, compared with one that is best but for what depends on more than sets."""
+MOST_SWAPPED = 8
+"""Components of which all pairs are tried: a millisecond or two."""
 CHOICE = 12.0
 """Nanoseconds a tree takes, per partial match and component that is not bound yet, to choose the next."""
 
@@ -155,8 +157,10 @@ def _saved(model: Model, order: Sequence[int]) -> float:
 
 def settled(model: Model, order: tuple[int, ...]) -> tuple[int, ...]:
     """An order that is best as far as costs depend on the sets of components bound, after swaps that make it cheaper by all
-    that is known.
+    that is known; with very many components as it is.
     """
+    if len(order) > MOST_SWAPPED:
+        return order
     cost = cost_of(model, order)
     for one, other in combinations(range(len(order)), 2):
         swapped = list(order)
