@@ -64,6 +64,7 @@ wait, which takes up to a millisecond; chains of given orders and auto do not.
 
 Where auto is furthest behind it evaluates fewer candidates than the best: partial matches that follow each other and have the
 events in common that a condition reads have their candidates decided together, which the cost model did not know in this run.
+Workloads above 1.1 had all their rounds again, beside another benchmark.
 
 Looking at the events and making a plan takes auto 1 to 3 milliseconds, up to about 6 where there are more events to look at.
 With streams of a quarter of this length, on which the best choice mostly takes 8 to 40 milliseconds, that put 13 of the 200

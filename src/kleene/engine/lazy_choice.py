@@ -24,7 +24,7 @@ from kleene.engine.lazy_pass import LazyPass, Stretch
 from kleene.engine.lazy_sample import Sample
 from kleene.engine.observe import bits_of, span_of
 from kleene.engine.working_set import WorkingSet
-from kleene.plan.choice import best_chain, cost_of, model_of, settled, stacks
+from kleene.plan.choice import best_chain, cost_of, model_of, order_of, stacks
 from kleene.plan.cost import Model, steps
 from kleene.plan.lazy import LazyBranch, LazyPlan
 from kleene.plan.statistics import Statistics, window_in_units
@@ -250,10 +250,7 @@ class Chooser:
         assert self.statistics is not None
         if known is not None and not self.statistics.differs(known[1], CHANGED):
             return known[0]
-        order = best_chain(model, self._plan.options.planner).order
-        assert order is not None
-        if self._plan.options.planner == "dynamic":
-            order = settled(model, order)
+        order = order_of(model, self._plan.options.planner)
         self.replanned += known is not None and order != known[0]
         self._orders[index] = (order, self.statistics)
         return order

@@ -38,7 +38,7 @@ WORTH_SHARING = 8
 SHARED = 20.0
 """Nanoseconds that a partial match then takes to find those in its scope."""
 BETTER = 0.95
-"""What another order must cost at most, compared with one that is best but for what depends on more than sets."""
+"""Another order must cost less than this share of the one that is best by the sets of components bound."""
 MOST_SWAPPED = 8
 """Components of which all pairs are tried: a millisecond or two."""
 CHOICE = 12.0
@@ -90,8 +90,8 @@ def alternatives(plan: LazyPlan, branch: LazyBranch, statistics: Statistics) -> 
     model = model_of(plan, branch, statistics)
     found = [_chained(model, "eager", tuple(range(len(branch.components))))]
     known = {found[0].order}
-    for name, planner in PLANNERS.items():
-        order = planner(model)
+    for name in PLANNERS:
+        order = order_of(model, name)
         if order not in known:
             known.add(order)
             found.append(_chained(model, f"chain ({name})", order))
@@ -105,7 +105,7 @@ def alternatives(plan: LazyPlan, branch: LazyBranch, statistics: Statistics) -> 
 
 @lru_cache(maxsize=64)
 def best_chain(model: Model, planner: str) -> Alternative:
-    """The chain in the order that a planner finds."""
+    """The chain in the order that a planner finds, as far as sets of components decide: what `order_of` adds takes longer."""
     order = PLANNERS[planner](model)
     return _chained(model, "chain", order)
 
@@ -153,6 +153,12 @@ def _saved(model: Model, order: Sequence[int]) -> float:
                 saved += EVALUATION * fewer - SHARED * partial_matches
         bound = both
     return saved
+
+
+def order_of(model: Model, planner: str) -> tuple[int, ...]:
+    """The order in which a chain binds by a planner; what is to be the cheapest is so by all that is known."""
+    order = PLANNERS[planner](model)
+    return settled(model, order) if planner == "dynamic" else order
 
 
 def settled(model: Model, order: tuple[int, ...]) -> tuple[int, ...]:

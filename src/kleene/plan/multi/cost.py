@@ -163,8 +163,7 @@ def _together(conditions: Iterable[tuple[float, int]]) -> float:
     """
     found, left, count = 1.0, (1 << DRAWN) - 1, DRAWN
     for share, held in conditions:
-        oftener = 1.0
-        """How many times as often it holds among the tuples left as among all."""
+        oftener = 1.0  # than among all tuples it holds among those left
         if held and count >= FEWEST:
             left &= held
             oftener = max(left.bit_count(), 0.5) / count * DRAWN / held.bit_count()
