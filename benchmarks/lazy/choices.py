@@ -7,12 +7,13 @@ The others are timed in some rounds, and then the plan's own choice and the fast
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from itertools import permutations
 
 from benchmarks.harness import Contender, Disagreement, Experiment, Measurement, Point, measure
-from benchmarks.lazy.contenders import AUTO, EAGER, TREES, Plan, finals, kleene
+from benchmarks.lazy.contenders import AUTO, EAGER, TREES, Plan, finals, kleene, loss
 from benchmarks.lazy.streams import Scale
 from benchmarks.lazy.workloads import AFFORDABLE, Workload, random_of, workload
 from benchmarks.machine import one_arrow_thread
@@ -29,7 +30,7 @@ PLANNERS = ("greedy", "dynamic", "iterative")
 
 def random_workloads(scale: Scale) -> Experiment:
     with one_arrow_thread():
-        points = tuple(_point(workload(number, scale)) for number in range(scale.workloads))
+        points = tuple(_told(_point(workload(number, scale)), scale.workloads) for number in range(scale.workloads))
     return Experiment(
         "random200",
         f"{scale.workloads} random workloads: the plan's own choice against every forced one",
@@ -38,6 +39,13 @@ def random_workloads(scale: Scale) -> Experiment:
         clock="cpu",
         points=points,
     )
+
+
+def _told(point: Point, workloads: int) -> Point:
+    """Says how far the experiment is: 200 workloads take over an hour."""
+    done = int(point.parameters["workload"]) + 1
+    print(f"  {done} of {workloads} workloads: auto / best forced choice {loss(point):.2f}", file=sys.stderr, flush=True)
+    return point
 
 
 def plans(one: Workload) -> dict[str, Plan]:

@@ -2,12 +2,11 @@
 
 Each pair is answered by a chain in a random order or by another plan (the automatic one, eager, a tree, a planner), every
 third by both, on the whole stream or in random cuts, orders of delivery, encodings, `run_rows` and `block`; every fifteenth by
-chains in all orders, if there are at most six. Scopes are looked up or searched for, candidates decided for partial matches
-one by one or together. Some plans are made from statistics, those
-of the events or random ones, however few events there are, and some runs change the order of binding at random rows. Matches
-must be the oracle's, their ids unique and the same under every plan, and RETURN values the oracle's. Some pairs run again with
-events that tie, which must be refused where the oracle refuses them. What the planner refuses as not supported yet is counted,
-no more.
+chains in all orders, if there are at most six. Scopes are looked up, searched for, or first the one and then the other;
+candidates are decided for partial matches one by one or together. Some plans are made from statistics, those of the events or
+random ones, however few events there are, and some runs change the order of binding at random rows. Matches must be the
+oracle's, their ids unique and the same under every plan, and RETURN values the oracle's. Some pairs run again with events that
+tie, which must be refused where the oracle refuses them. What the planner refuses as not supported yet is counted, no more.
 
 As a script: `KLEENE_KERNELS=python python tests/support/lazy_pairs.py SEED COUNT`, see `support.pair_runs`.
 """
@@ -94,8 +93,8 @@ def positives_of(example: Example) -> list[str]:
 class LazySetting(Setting):
     """How a pair is run; none of it may change the answer."""
 
-    tables: bool = True
-    """Whether scopes are looked up in tables."""
+    tables: int = 0
+    """How many partial matches make tables of scopes worth it."""
     shared: bool = True
     """Whether candidates are decided for several partial matches together, wherever that is possible."""
     planned: bool = False
@@ -109,7 +108,7 @@ class LazySetting(Setting):
     def applied(self) -> Iterator[None]:
         """What the engine takes from the number of events, as the setting has it."""
         with ExitStack() as stack:
-            stack.enter_context(patch.object(lazy_pass, "worth_tables", lambda *_: self.tables))
+            stack.enter_context(patch.object(lazy_pass, "worth_tables", lambda partials, *_: partials >= self.tables))
             stack.enter_context(patch.object(lazy_pass, "WORTH_SHARING", -FAR if self.shared else FAR))
             if self.planned:
                 stack.enter_context(patch.multiple(lazy_choice, **KEEN_PLANNING))
@@ -152,7 +151,7 @@ def random_setting(rng: Random) -> LazySetting:
     planned = chance(rng, 0.25)
     return LazySetting(
         **{**cut, "block": rng.choice((1, 2, 3, 3, 8, 1000, 1000, 1000))},
-        tables=chance(rng, 0.5),
+        tables=rng.choice((0, rng.randint(1, 30), FAR)),
         shared=chance(rng, 0.5),
         planned=planned,
         known=rng.randrange(1 << 30) if planned and chance(rng, 0.5) else None,
@@ -321,7 +320,7 @@ def plan_features(plan: LazyPlan) -> Iterator[str]:
 
 def setting_features(setting: LazySetting) -> Iterator[str]:
     yield f"plan: {plan_name(setting.options)}"  # type: ignore[arg-type] - the options of a lazy plan
-    yield "scopes looked up" if setting.tables else "scopes searched for"
+    yield {0: "scopes looked up", FAR: "scopes searched for"}.get(setting.tables, "scopes searched for, then looked up")
     yield "decided together" if setting.shared else "decided one by one"
     if setting.planned:
         yield "planned" if setting.known is None else "planned from random statistics"
@@ -384,6 +383,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # Events that are simultaneous follow one another, in a scope that is looked up, or in one that is searched for.
     "wider-scope": rewritten(kernels, "_after", "bounds[AFTER, place]", "place + 1"),
     "wider-search": rewritten(kernels, "_after", "following = place + 1", "return place + 1"),
+    "narrower-scope": rewritten(kernels, "prepare", "bounds[HIGH, low] = place", "bounds[HIGH, low] = place - 1"),
     "shared-events": rewritten(extension, "extend", "if apart:", "if False:"),
     "shared-elements": rewritten(BranchRun, "_finished", "in program.apart", "in ()"),
     # A match that ends with the last event of the batch before is reported again.
@@ -397,7 +397,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "implied-backwards": rewritten(lazy, "implied_comparisons", "sorted(paths.items())", BACKWARDS),
     "implied-strictly": rewritten(lazy, "implied_comparisons", '"<" if path.strict else "<="', '"<"'),
     # Of the components around a negative one, one is enough.
-    "any-neighbour": rewritten(NegativeIndex, "dead", "np.maximum.reduce(after)", "np.minimum.reduce(after)"),
+    "any-neighbour": rewritten(NegativeIndex, "_intervals", "np.maximum.reduce(after)", "np.minimum.reduce(after)"),
     # Negation under AND looks no further than the last event.
     "hasty-negation": rewritten(negation, "_interval", "ts[first[match]] + window", "ts[last[match]] + 1"),
     "tests-forgotten": rewritten(lazy_pass, "_agree", "(lowest == highest)", "(lowest <= highest)"),

@@ -177,7 +177,7 @@ class BranchRun:
         self.program = program
         self._plan: LazyPlan = run.plan
         rows = len(run.working)
-        self._rows = rows
+        self._rows, self._bits = rows, bits
         self.counts = np.zeros((program.count, 1), np.int64)
         kernels.count_candidates(run.groups.masks, bits, np.array([0, rows]), self.counts)
         self.starts = np.append(0, self.counts.cumsum())
@@ -194,14 +194,21 @@ class BranchRun:
         self._shares = np.ones(len(program.needs))
         self._sizes, self._promised = np.empty(program.count, np.int64), np.empty((3, program.count))
         self._blocks: list[Block] = []
+        self._looked_up = 0
+        """Partial matches whose scopes were looked up so far: if they are more than expected, tables pay after all."""
 
     def look_up(self, stretches: Sequence[Stretch]) -> None:
-        """Makes tables of scopes, if so many events will be bound that they pay."""
+        """Makes tables of scopes, if so many events are expected to be bound that they pay."""
         roots = max(int(self.counts[stretch.order[0], 0]) for stretch in stretches)
-        if worth_tables(roots, max(stretch.partials for stretch in stretches), self._rows):
-            self._bounds = self._run.bounds(tabled=True)
-            self._before = np.empty((self.program.count, self._rows + 1), np.int32)
-            kernels.count_before(self.starts, self.candidates, self._before)
+        self._make_tables(max(roots, *(stretch.partials for stretch in stretches)))
+
+    def _make_tables(self, partials: float) -> None:
+        """Makes tables of scopes, if they pay with so many partial matches."""
+        if self._before.shape[1] or not worth_tables(partials, self._rows, self.program.count):
+            return
+        self._bounds = self._run.bounds(tabled=True)
+        self._before = np.empty((self.program.count, self._rows + 1), np.int32)
+        kernels.count_before(self._run.groups.masks, self._bits, self._before)
 
     def matches(self, stretch: Stretch) -> Iterator[Matches]:
         """The matches that end in a stretch, in blocks."""
@@ -276,6 +283,8 @@ class BranchRun:
         """Blocks of the partial matches with one more event of a component; of the one each chooses if it is negative."""
         program, run = self.program, self._run
         low, high = np.empty(block.count, np.int64), np.empty(block.count, np.int64)
+        self._looked_up += block.count
+        self._make_tables(self._looked_up)
         stream = (run.groups.offsets, run.segments, run.clock, run.rank)
         scopes = (run.wanted, self._bounds, self._before, self.starts, self.candidates, run.alive, run.groups.order)
         if component >= 0:

@@ -47,7 +47,7 @@ NULL_WORD = np.uint64(0x5BD1E9955BD1E995)
 WORTH_KEEPING = 8
 """Hashes are kept from one in so many events on: before, a place for each event costs more than hashing some events twice."""
 
-AT_ONCE = 1 << 14
+AT_ONCE = 1 << 12
 """Beginning to hash some events takes about as long as hashing so many."""
 
 

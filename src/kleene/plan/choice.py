@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from itertools import combinations
+from math import expm1
 from operator import or_
 
 from kleene.plan.cost import EVALUATION, PARTIAL, PROBE, Model, chain, steps, subsets
@@ -17,27 +18,27 @@ from kleene.plan.lazy import LazyBranch, LazyPlan
 from kleene.plan.orders import PLANNERS
 from kleene.plan.statistics import Statistics, window_in_units
 
-LISTED = 3.0
+LISTED = 1.0
 """Nanoseconds per relevant event and component to list candidates."""
-TABLED = 5.0
-"""Nanoseconds more to make tables of scopes, where many events are bound."""
-SEARCHED = 65.0
-"""Nanoseconds to search for the scope of a partial match instead, where few are."""
-WORTH_TABLES = 3
-"""Scopes are looked up in tables if one in this many events or more is bound or begins a match."""
-PUSHED = 35.0
+TABLED = 7.0
+"""Nanoseconds per relevant event to make tables of scopes."""
+COUNTED = 1.0
+"""Nanoseconds more for each of the components."""
+SEARCHED = 110.0
+"""Nanoseconds to search for the scope of a partial match, beside looking it up."""
+PUSHED = 30.0
 """Nanoseconds to push an event on its stack, or to begin construction with it."""
 VISITED = 3.0
 """Nanoseconds to visit an event on a stack."""
-FILTERED = 45.0
+FILTERED = 40.0
 """Nanoseconds to have the visited events of one stack decided by conditions."""
 FUNCTION = 150.0
 """Nanoseconds that a condition takes which is decided on blocks of partial matches, beside EVALUATION."""
 WORTH_SHARING = 8
 """Partial matches have candidates decided together if that saves each the evaluation of more than so many."""
-SHARED = 20.0
+SHARED = 5.0
 """Nanoseconds that a partial match then takes to find those in its scope."""
-BETTER = 0.95
+BETTER = 0.97
 """Another order must cost less than this share of the one that is best by the sets of components bound."""
 MOST_SWAPPED = 8
 """Components of which all pairs are tried: a millisecond or two."""
@@ -112,12 +113,9 @@ def best_chain(model: Model, planner: str) -> Alternative:
 
 def cost_of(model: Model, order: Sequence[int]) -> float:
     """Nanoseconds per unit of time of a chain."""
-    events = sum(model.rates)
+    events, components = sum(model.rates), len(order)
     partials = sum(step.partial_matches for step in steps(model, order)[:-1])
-    if worth_tables(model.rates[order[0]], partials, events):
-        scopes = (LISTED + TABLED) * len(order) * events
-    else:
-        scopes = LISTED * len(order) * events + SEARCHED * partials
+    scopes = LISTED * components * events + min(SEARCHED * partials, _tables(events, components))
     return chain(model, order).nanoseconds + scopes - _saved(model, order)
 
 
@@ -125,11 +123,11 @@ def _saved(model: Model, order: Sequence[int]) -> float:
     """Nanoseconds per unit of time that a chain saves by deciding candidates together for partial matches which follow each
     other and have the events in common that the conditions read.
 
-    Ten b around each a, of which all suit it, and a hundred c around each b, which are compared with a alone:
+    Ten b around each a, of which all suit it, and 75 c around both, a hundred around a alone, with which they are compared:
 
     >>> model = Model((1, 5, 50), frozenset(), ((0b011, 1.0), (0b101, 0.01)), window=1)
-    >>> _saved(model, (0, 1, 2)) == EVALUATION * (750 - 100) - SHARED * 10
-    True
+    >>> round((_saved(model, (0, 1, 2)) + SHARED * 10) / EVALUATION)
+    655
     >>> _saved(model, (1, 0, 2))
     0.0
     """
@@ -147,12 +145,32 @@ def _saved(model: Model, order: Sequence[int]) -> float:
                 break
             common |= 1 << earlier
         if common and common != bound:
-            fewer = known.extend(bound, component).evaluations - known.extend(common, component).evaluations
             partial_matches = known.partial_matches(bound)
+            evaluations = known.extend(bound, component).evaluations
+            fewer = evaluations - _decided_together(
+                known.partial_matches(common), partial_matches, known.extend(common, component).evaluations, evaluations
+            )
             if fewer > WORTH_SHARING * partial_matches:
                 saved += EVALUATION * fewer - SHARED * partial_matches
         bound = both
     return saved
+
+
+def _decided_together(groups: float, members: float, widest: float, apart: float) -> float:
+    """How many candidates are evaluated if those of the members of a group are decided together.
+
+    `widest` would be if all groups had very many members, `apart` if each member were alone. Members come by chance, so some
+    groups have none. The first of k that lie anywhere leaves k / (k + 1) of the way to the furthest: the more members, the
+    wider the scope of all of them.
+
+    >>> round(_decided_together(100, 1e6, 500, 2.5e6)), round(_decided_together(100, 1, 500, 2.5), 1)
+    (500, 2.5)
+    """
+    inhabited = -expm1(-members / groups) * groups if groups else 0.0
+    if not inhabited:
+        return 0.0
+    alone, all_of_many = apart / members, widest / groups
+    return inhabited * (all_of_many - (all_of_many - alone) * 2 / (members / inhabited + 1))
 
 
 def order_of(model: Model, planner: str) -> tuple[int, ...]:
@@ -177,9 +195,14 @@ def settled(model: Model, order: tuple[int, ...]) -> tuple[int, ...]:
     return order
 
 
-def worth_tables(roots: float, partials: float, events: float) -> bool:
+def worth_tables(partials: float, events: float, components: int) -> bool:
     """Whether so many partial matches look for further events that tables of scopes are made for all events."""
-    return max(roots, partials) * WORTH_TABLES > events
+    return SEARCHED * partials > _tables(events, components)
+
+
+def _tables(events: float, components: int) -> float:
+    """Nanoseconds to make tables of scopes."""
+    return (TABLED + COUNTED * components) * events
 
 
 def _chained(model: Model, name: str, order: tuple[int, ...]) -> Alternative:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, factorial, prod
 
-EVALUATION = 3.0
+EVALUATION = 1.5
 """Nanoseconds to evaluate the conditions of a step on one candidate."""
 PARTIAL = 12.0
 """Nanoseconds to keep one partial match."""
