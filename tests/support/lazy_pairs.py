@@ -109,6 +109,7 @@ class LazySetting(Setting):
         """What the engine takes from the number of events, as the setting has it."""
         with ExitStack() as stack:
             stack.enter_context(patch.object(lazy_pass, "worth_tables", lambda partials, *_: partials >= self.tables))
+            stack.enter_context(patch.object(lazy_pass, "WORTH_TRYING", 0))
             stack.enter_context(patch.object(lazy_pass, "WORTH_SHARING", -FAR if self.shared else FAR))
             if self.planned:
                 stack.enter_context(patch.multiple(lazy_choice, **KEEN_PLANNING))

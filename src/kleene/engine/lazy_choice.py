@@ -233,15 +233,12 @@ class Chooser:
         if order is not None:
             return Choice((Stretch(first, rows, order),), 0.0)
         if self.statistics is None or rows < FEW_ROWS or len(branch.components) == 1:
-            return Choice((self._stretch(branch, first, rows, self._by_count(branch, working), tree, 0.0),), 0.0)
+            return Choice((self._stretch(branch, first, rows, self._by_count(branch, working), tree),), 0.0)
         model = model_of(self._plan, branch, self.statistics)
         order = self._planned_order(index, model)
         found = self._cut(branch, model, order, working, first) if options.adaptive else [(first, order)]
         ends = [*(begin for begin, _ in found[1:]), rows]
-        partials = sum(step.partial_matches for step in steps(model, order)[:-1]) * self.statistics.span
-        stretches = tuple(
-            self._stretch(branch, begin, end, own, tree, partials) for (begin, own), end in zip(found, ends, strict=True)
-        )
+        stretches = tuple(self._stretch(branch, begin, end, own, tree) for (begin, own), end in zip(found, ends, strict=True))
         return Choice(stretches, cost_of(model, order))
 
     def _planned_order(self, index: int, model: Model) -> tuple[int, ...]:
@@ -260,17 +257,15 @@ class Chooser:
         counts = [np.count_nonzero(working.masks & (1 << self._bits[variable])) for variable in branch.variables]
         return tuple(sorted(range(len(counts)), key=lambda place: (branch.components[place].is_kleene, counts[place])))
 
-    def _stretch(
-        self, branch: LazyBranch, first: int, last: int, order: tuple[int, ...], tree: bool, partials: float
-    ) -> Stretch:
+    def _stretch(self, branch: LazyBranch, first: int, last: int, order: tuple[int, ...], tree: bool) -> Stretch:
         if not tree:
-            return Stretch(first, last, order, partials=partials)
+            return Stretch(first, last, order)
         shares = [1.0] * len(branch.conditions)
         if self._plan.options.selectivity == "cost" and self.statistics is not None:
             shares = [self.statistics.selectivity(item.text) for item in branch.conditions]
         root = next(component for component in order if not branch.components[component].is_kleene)
         order = (root, *(component for component in order if component != root))
-        return Stretch(first, last, order, True, tuple(shares), partials)
+        return Stretch(first, last, order, True, tuple(shares))
 
     def _cut(
         self, branch: LazyBranch, model: Model, order: tuple[int, ...], working: WorkingSet, first: int

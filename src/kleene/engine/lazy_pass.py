@@ -31,6 +31,12 @@ Array = np.ndarray[Any, Any]
 BLOCK = 1 << 15
 """How many partial matches are extended at a time."""
 
+TRIED = 16
+"""With one in so many of the first partial matches it is tried how many there will be to look up scopes for."""
+
+WORTH_TRYING = 1 << 16
+"""With fewer events tables of scopes cost little more than trying."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
@@ -44,8 +50,6 @@ class Stretch:
     tree: bool = False
     shares: tuple[float, ...] = ()
     """Of a tree: the selectivity of each condition."""
-    partials: float = 0.0
-    """How many partial matches are expected to look for more events, if that is known."""
 
 
 class Programs:
@@ -141,7 +145,6 @@ class LazyPass(WorkingPass):
     def matches(self, index: int, stretches: Sequence[Stretch]) -> Iterator[Matches]:
         """The matches of a branch, in blocks, before negation."""
         run = self.branch(index)
-        run.look_up(stretches)
         for stretch in stretches:
             kernels.ask(self.groups.offsets, self.groups.order, stretch.first, stretch.last, self.wanted)
             yield from run.matches(stretch)
@@ -195,15 +198,10 @@ class BranchRun:
         self._sizes, self._promised = np.empty(program.count, np.int64), np.empty((3, program.count))
         self._blocks: list[Block] = []
         self._looked_up = 0
-        """Partial matches whose scopes were looked up so far: if they are more than expected, tables pay after all."""
-
-    def look_up(self, stretches: Sequence[Stretch]) -> None:
-        """Makes tables of scopes, if so many events are expected to be bound that they pay."""
-        roots = max(int(self.counts[stretch.order[0], 0]) for stretch in stretches)
-        self._make_tables(max(roots, *(stretch.partials for stretch in stretches)))
+        """Partial matches of the stretch at hand whose scopes have been looked up."""
 
     def _make_tables(self, partials: float) -> None:
-        """Makes tables of scopes, if they pay with so many partial matches."""
+        """Makes tables of scopes, if they pay with so many partial matches to come."""
         if self._before.shape[1] or not worth_tables(partials, self._rows, self.program.count):
             return
         self._bounds = self._run.bounds(tabled=True)
@@ -241,16 +239,25 @@ class BranchRun:
         reach &= places < last
         run.metrics.evaluations += int(np.count_nonzero(fresh & reach))
         places = places[fresh & reach if component == program.ends else reach]
+        self._looked_up = 0
+        self._make_tables(places.size)
         block = self._blocks[0]
         slots = program.slots[:2, component]
-        for begin in range(0, places.size, self._run.room):
-            some = places[begin : begin + self._run.room]
+        end = 0
+        while end < places.size:
+            room = run.room
+            if end == 0 and self._rows >= WORTH_TRYING and not self._before.size:
+                room = min(room, places.size // TRIED + 1)
+            some = places[end : end + room]
             block.count = some.size
             block.parts[slots[0], : some.size] = some
             block.parts[slots[1], : some.size] = some
             if block.sets.size:
                 block.sets[0, : some.size] = 1 << component
             yield block
+            end += some.size
+            # What was looked up for these partial matches tells what will be for those that are left.
+            self._make_tables(self._looked_up / end * (places.size - end))
 
     def _complete(self, steps: Sequence[Step], depth: int, dynamic: int, block: Block) -> Iterator[Matches]:
         """Completes partial matches that have just been given an event of the step at `depth`."""
@@ -284,7 +291,7 @@ class BranchRun:
         program, run = self.program, self._run
         low, high = np.empty(block.count, np.int64), np.empty(block.count, np.int64)
         self._looked_up += block.count
-        self._make_tables(self._looked_up)
+        self._make_tables(block.count)
         stream = (run.groups.offsets, run.segments, run.clock, run.rank)
         scopes = (run.wanted, self._bounds, self._before, self.starts, self.candidates, run.alive, run.groups.order)
         if component >= 0:
