@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import platform
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+"""Parameters of glibc's `mallopt`."""
 
 
 def describe(packages: Sequence[str]) -> dict[str, Any]:
@@ -46,6 +50,26 @@ def one_arrow_thread() -> Iterator[None]:
         yield
     finally:
         pa.set_cpu_count(threads)
+
+
+@contextmanager
+def freed_memory_kept() -> Iterator[None]:
+    """What this process frees it keeps (glibc; elsewhere nothing happens).
+
+    Otherwise what lies where decides whether memory that a run frees is returned to the system, and whether the next run pays
+    for getting it back: in some processes one of two contenders with the same plan always does, and takes a third longer.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", lambda *_: None)
+    pool = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    mallopt(M_TRIM_THRESHOLD, -1)
+    mallopt(M_MMAP_MAX, 0)
+    try:
+        yield
+    finally:
+        mallopt(M_MMAP_MAX, 1 << 16)
+        mallopt(M_TRIM_THRESHOLD, 1 << 26)
+        pa.set_memory_pool(pool)
 
 
 def tree_cpu_seconds(root: int) -> float:
