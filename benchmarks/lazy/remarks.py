@@ -62,10 +62,11 @@ good choices do from each other. Where auto seemed to take over 1.1 times as lon
 How far one plan is from itself is said below the table. Trees, eager plans and the chains of planners count the instances that
 wait, which takes up to a millisecond; chains of given orders and auto do not.
 
-Where auto is furthest behind, it and the best are the same chain: in that process auto's runs had to get the memory from the
-system again that the runs before had freed, which took a third of their time, and the others had not. The experiment has been
-changed to keep such memory, and was not run again since. Otherwise auto is behind where it has measured a selectivity on too
-few events to tell two orders apart, or has looked at events for a tenth of the time that the best choice takes.
+Where auto is furthest behind, it and the best are the same chain, and by themselves they take equally long. Most likely auto's
+runs had to get memory from the system again that the runs before had freed, as was seen in others, where it took a third of the
+time. The experiment has been changed to keep such memory, and was not run again since. Otherwise auto is behind where it has
+measured a selectivity on too few events to tell two orders apart, or has looked at events for a tenth of the time that the best
+choice takes.
 
 Looking at the events and making a plan takes auto 1 to 3 milliseconds, up to about 6 where there are more events to look at.
 With streams of a quarter of this length, on which the best choice mostly takes 8 to 40 milliseconds, that put 13 of the 200
