@@ -54,7 +54,7 @@ def one_arrow_thread() -> Iterator[None]:
 
 @contextmanager
 def freed_memory_kept() -> Iterator[None]:
-    """What this process frees it keeps (glibc; elsewhere nothing happens).
+    """What this process frees it keeps, as far as glibc is asked: Arrow asks it too.
 
     Otherwise what lies where decides whether memory that a run frees is returned to the system, and whether the next run pays
     for getting it back: in some processes one of two contenders with the same plan always does, and takes a third longer.

@@ -43,7 +43,7 @@ def random_workloads(scale: Scale) -> Experiment:
 
 
 def _told(point: Point, workloads: int) -> Point:
-    """Says how far the experiment is: 200 workloads take over an hour."""
+    """Says how far the experiment is: 200 workloads take over half an hour."""
     done = int(point.parameters["workload"]) + 1
     print(f"  {done} of {workloads} workloads: auto / best forced choice {loss(point):.2f}", file=sys.stderr, flush=True)
     return point

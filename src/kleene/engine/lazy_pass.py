@@ -240,7 +240,8 @@ class BranchRun:
         run.metrics.evaluations += int(np.count_nonzero(fresh & reach))
         places = places[fresh & reach if component == program.ends else reach]
         self._looked_up = 0
-        self._make_tables(places.size)
+        if program.count > 1:
+            self._make_tables(places.size)
         block = self._blocks[0]
         slots = program.slots[:2, component]
         end = 0
