@@ -13,7 +13,7 @@ PAIRS = 400
 SHARES = {"with matches": 0.4, "with Kleene": 0.2, "with RETURN": 0.05, "declared schema": 0.04}
 
 
-@pytest.mark.parametrize("seed", mostly_long(SEEDS, 1))
+@pytest.mark.parametrize("seed", mostly_long(SEEDS))
 def test_a_page_holds_the_matches_of_the_oracle(seed: int) -> None:
     assert_shares(assert_agreement(explorer_pairs, seed, PAIRS), SHARES, PAIRS)
 

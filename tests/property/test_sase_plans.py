@@ -31,7 +31,7 @@ PAIRS = 1_000
 """Per seed; 20 seeds make 20,000."""
 
 
-@pytest.mark.parametrize("seed", mostly_long(SEEDS, 3))
+@pytest.mark.parametrize("seed", mostly_long(SEEDS, 2))
 def test_every_plan_agrees_with_the_oracle(seed: int) -> None:
     assert_covered(assert_agreement(sase_pairs, seed, PAIRS), PAIRS)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-ALWAYS = 2
+ALWAYS = 1
 
 
 def mostly_long(values: Iterable[Any], always: int = ALWAYS) -> list[ParameterSet]:
