@@ -35,9 +35,9 @@ def classic_session() -> Any:
 
 def frame_of(session: Any, table: Any) -> Any:
     """A table as a DataFrame; times without a zone stay so (by itself Spark would give them the session's)."""
-    from pyspark.sql.pandas.types import from_arrow_schema
+    from kleene.runtime.spark_schemas import from_arrow
 
-    return session.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
+    return session.createDataFrame(table, from_arrow(table.schema))
 
 
 def connect_session() -> Any:

@@ -196,9 +196,9 @@ def _composite_frame(composite: Composite) -> DataFrame:
 
 def cast_frame(frame: DataFrame, schema: pa.Schema) -> DataFrame:
     """The frame with those of the schema's columns that it has, in the schema's types."""
-    from pyspark.sql.pandas.types import from_arrow_schema
+    from kleene.runtime.spark_schemas import from_arrow
 
-    wanted = {field.name: field.dataType for field in from_arrow_schema(schema, prefer_timestamp_ntz=True)}
+    wanted = {field.name: field.dataType for field in from_arrow(schema)}
     columns = []
     for field in frame.schema:
         column = frame[_quoted(field.name)]

@@ -83,11 +83,12 @@ def register(
 
 def _analyze(functions: tuple[Function, ...], /, *places: AnalyzeArgument, **named: AnalyzeArgument) -> Analyzed:
     """What Spark asks of a call: the schema of its matches, and how rows must come; or what is wrong with it."""
-    from kleene.runtime.spark_sql import analyzed, arrow_columns
+    from kleene.runtime.spark_schemas import to_arrow
+    from kleene.runtime.spark_sql import analyzed
 
     try:
         given = _arguments(places, named)
-        columns = arrow_columns(given.pop("events").dataType)
+        columns = to_arrow(given.pop("events").dataType)
         parsed = query(given.pop("query"), functions=functions)
         options = options_of(given)
         plan = parsed.plan_for(columns, options)

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.functions import monotonically_increasing_id
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from kleene.common.columns import free_name
@@ -39,6 +38,7 @@ from kleene.plan.slicing import obstacle
 from kleene.runtime.arrow import Batches, dropped_at_limits, match_batches, only
 from kleene.runtime.spark_functions import pickled
 from kleene.runtime.spark_push_down import any_of, bad_row_conditions, quoted, relevant_events
+from kleene.runtime.spark_schemas import from_arrow, to_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,7 +73,7 @@ class SparkRun:
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """The Arrow schema in which the DataFrame's rows reach Python."""
-    return to_arrow_schema(frame.schema, timezone="UTC")
+    return to_arrow(frame.schema)
 
 
 def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str, ...] = ()) -> SparkRun:
@@ -86,7 +86,7 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
     rows = build_matcher(plan, arrow_schema(frame)).output_schema
     wanted = only(columns, rows)
-    output = from_arrow_schema(rows if isinstance(plan, CounterPlan) else wanted)
+    output = from_arrow(rows if isinstance(plan, CounterPlan) else wanted)
     ways = (_counted, _sliced, _matched)
     answer = next(found for way in ways if (found := way(plan, events, types, matcher_policy, output)) is not None)
     matches = answer.matches.select(*map(quoted, wanted.names)) if isinstance(plan, CounterPlan) else answer.matches

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampType
 
 from kleene.common.errors import DataError, PlanningError, Problem
 from kleene.runtime.spark_push_down import any_of, bad_row_conditions, of_types, quoted, relevant_rows
+from kleene.runtime.spark_schemas import from_arrow
 from kleene.runtime.stream_bucket import BAD, MATCHES
 from kleene.runtime.stream_plan import EVENTS, LABELLED, LABELS, MADE, PACKED, RULES, Distribution, Made, StreamPlan
 from kleene.runtime.stream_state import encode_events
@@ -70,7 +70,7 @@ def expanded(plan: StreamPlan, labelled: DataFrame) -> DataFrame:
                     for rows in pa.ipc.open_stream(blob.as_buffer()):
                         yield _made(plan, made, rows, schema)
 
-    return labelled.mapInArrow(expand, from_arrow_schema(schema))
+    return labelled.mapInArrow(expand, from_arrow(schema))
 
 
 def _made(plan: StreamPlan, made: Made, rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.udtf import AnalyzeResult, OrderingColumn, PartitioningColumn, SelectedColumn
 from pyspark.util import PythonEvalType
 
@@ -28,10 +27,10 @@ from kleene.plan.optimizer import Plan
 from kleene.runtime.arrow import Batches, dropped_at_limits
 from kleene.runtime.spark_batch import named_batches, worker_interpreter
 from kleene.runtime.spark_push_down import quoted
+from kleene.runtime.spark_schemas import from_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 BUCKETS = 128
 """Into how many buckets keys are spread: as many tasks can have work, and each bucket costs a matcher."""
@@ -42,12 +41,9 @@ class Analyzed(AnalyzeResult):
     """What Spark is told about a call, and what its tasks have to know of it."""
 
     plan: Any = field(default=None, repr=False)
+    events: Any = field(default=None, repr=False)
+    """The Arrow schema of the columns that travel, as the plan was made for them."""
     bad_rows: str = "error"
-
-
-def arrow_columns(table: StructType) -> pa.Schema:
-    """The Arrow schema in which the rows of a TABLE argument reach Python."""
-    return to_arrow_schema(table, timezone="UTC")
 
 
 def analyzed(plan: Plan, events: pa.Schema, *, bad_rows: str, buckets: int | None) -> Analyzed:
@@ -55,13 +51,14 @@ def analyzed(plan: Plan, events: pa.Schema, *, bad_rows: str, buckets: int | Non
     schema = plan.bound.schema
     keys = ", ".join(map(quoted, plan.keys))
     return Analyzed(
-        schema=from_arrow_schema(build_matcher(plan, events).output_schema),
+        schema=from_arrow(build_matcher(plan, events).output_schema),
         withSinglePartition=not keys,
         # A hash of NULL is a number, too: bad rows reach the engine, which judges them.
         partitionBy=[PartitioningColumn(f"pmod(xxhash64({keys}), {buckets or BUCKETS})")] if keys else [],
         orderBy=[OrderingColumn(quoted(name)) for name in (schema.time, *schema.order_by)],
         select=[SelectedColumn(quoted(name)) for name in plan.columns],
         plan=plan,
+        events=pa.schema([events.field(name) for name in plan.columns]),
         bad_rows=bad_rows,
     )
 
@@ -77,6 +74,8 @@ class MatchedBucket:
     def eval(self, *arguments: Any, **named: Any) -> Batches:
         """The matches that become certain with a batch of events; the other arguments are constants, known already."""
         batch = self._restored(next(item for item in (*arguments, *named.values()) if isinstance(item, pa.RecordBatch)))
+        # Moments arrive in the session's zone, and Spark writes what it is given to a stream of moments in UTC.
+        batch = batch.cast(self._call.events)
         if self._matcher is None:
             self._matcher = build_matcher(self._call.plan, batch.schema, bad_rows=self._call.bad_rows)
         yield from self._matcher.feed(batch)

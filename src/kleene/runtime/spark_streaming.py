@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from kleene.common.errors import PlanningError, Problem
 from kleene.runtime.spark_batch import worker_interpreter
+from kleene.runtime.spark_schemas import from_arrow
 from kleene.runtime.stream_bucket import MATCHES, PROBLEM, Bucket, BucketPlan, Labelled
 from kleene.runtime.stream_plan import EVENTS, LABELLED, LABELS, MADE, METRICS, RULES, StreamPlan
 from kleene.runtime.stream_rows import rows_schema, uniform_rows
@@ -241,4 +241,4 @@ def decoded(labelled: DataFrame, schema: pa.Schema, kind: str, query: str | None
                 yield from (rows.select(names) for rows in pa.ipc.open_stream(item.as_buffer()))
 
     with worker_interpreter(chosen):
-        return chosen.select("blob").mapInArrow(read, from_arrow_schema(schema))
+        return chosen.select("blob").mapInArrow(read, from_arrow(schema))

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.functions import monotonically_increasing_id
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from kleene.common.columns import select, time_values
 from kleene.engine.build import build_matcher
@@ -42,6 +41,7 @@ from kleene.runtime.spark_batch import (
     worker_interpreter,
 )
 from kleene.runtime.spark_push_down import quoted
+from kleene.runtime.spark_schemas import from_arrow
 from kleene.runtime.spark_times import MOST_SLICES, Times, is_small, parallelism, sampled_times, time_column
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def sliced_matches(plan: Plan, events: DataFrame, *, restored: Restored, bad_row
         if not choice:
             return Answer(placed.mapInArrow(matched, output), str(slicing))
         assert isinstance(plan, NfaPlan | LazyPlan)
-        candidates = placed.mapInArrow(matched, from_arrow_schema(slice_matcher(plan, own).output_schema))
+        candidates = placed.mapInArrow(matched, from_arrow(slice_matcher(plan, own).output_schema))
         candidates = candidates.repartition(1).sortWithinPartitions(*map(quoted, order_of(plan.partition)))
         choosing = partial(chosen, schema=plan.bound.schema, partition=plan.partition, columns=columns)
         return Answer(candidates.mapInArrow(choosing, output), str(slicing))

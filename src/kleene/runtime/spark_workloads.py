@@ -19,7 +19,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from kleene.common import errors
@@ -53,6 +52,7 @@ from kleene.runtime.spark_batch import (
     worker_interpreter,
 )
 from kleene.runtime.spark_push_down import quoted, relevant_events
+from kleene.runtime.spark_schemas import from_arrow
 from kleene.runtime.spark_skew import skewed
 from kleene.runtime.spark_time_slices import blocks, lead_of_instants, slicing_of
 from kleene.runtime.spark_times import is_small, parallelism
@@ -402,4 +402,4 @@ def _of_query(labelled: DataFrame, name: str, schema: pa.Schema) -> DataFrame:
             for item in batch.column("matches"):
                 yield from pa.ipc.open_stream(item.as_buffer())
 
-    return labelled.where(labelled["query"] == name).mapInArrow(read, from_arrow_schema(schema))
+    return labelled.where(labelled["query"] == name).mapInArrow(read, from_arrow(schema))

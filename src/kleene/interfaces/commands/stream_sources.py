@@ -191,9 +191,9 @@ def _no_connector() -> Problem:
 
 
 def _spark_schema(columns: list[tuple[str, str]]) -> StructType:
-    from pyspark.sql.pandas.types import from_arrow_schema
+    from kleene.runtime.spark_schemas import from_arrow
 
-    return from_arrow_schema(shared.arrow_schema(columns))
+    return from_arrow(shared.arrow_schema(columns))
 
 
 # --- places -----------------------------------------------------------------------------------------------------------
