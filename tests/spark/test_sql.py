@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -323,3 +324,34 @@ def test_connect(tmp_path: Path) -> None:
     report = json.loads(done.stdout[done.stdout.index("{") :])
     assert "connect" in report.pop("session")
     assert report == {name: [] for name in asked}
+
+
+# --- time zones -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+def test_the_zone_of_the_session_changes_no_match(session: Any, zone: str) -> None:
+    """Around the hour that daylight saving repeats in New York: 01:30 comes twice, an hour apart."""
+    moments = [datetime(2026, 11, 1, hour, 30, tzinfo=UTC) for hour in (4, 5, 6, 7)]
+    columns = {"ts": pa.array(moments, pa.timestamp("us", "UTC")), "type": ["A", "B", "A", "B"], "k": [1, 1, 1, 1]}
+    query = "PATTERN SEQ(A a, B b) WHERE [k] WITHIN 90 minutes RETURN a.ts AS first, b.ts AS second"
+    wanted = kleene.query(query).match(pa.table(columns), **ROLES)
+    before = session.conf.get("spark.sql.session.timeZone")
+    try:
+        session.conf.set("spark.sql.session.timeZone", zone)
+        frame = frame_of(session, pa.table(columns))
+        frame.createOrReplaceTempView("moments")
+        call = f"SELECT * FROM kleene_match(TABLE(moments), '{query}', time => 'ts', type => 'type')"
+        for found in (session.sql(call), kleene.query(query).match(frame, **ROLES)):
+            assert instants(found.toArrow()) == instants(wanted)
+    finally:
+        session.conf.set("spark.sql.session.timeZone", before)
+    assert len(wanted) == 2
+
+
+def instants(matches: pa.Table) -> list[tuple[Any, ...]]:
+    """Ids and moments of matches, whatever the zone in which they are written."""
+    names = ["match_id", "match_start", "match_end", "first", "second"]
+    plain = [matches.column(name) for name in names[:1]]
+    plain += [matches.column(name).cast(pa.timestamp("us", "UTC")) for name in names[1:]]
+    return sorted(zip(*(column.to_pylist() for column in plain), strict=True))
