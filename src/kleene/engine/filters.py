@@ -5,8 +5,12 @@ source has only generated names and numbers), compiled by numba and called once 
 branch-free: a condition is a pair (is true, is false), a value a pair (number, is known), which makes three-valued logic four
 bit operations.
 
-A filter reads columns by number. `ColumnSpec` says what each holds; `FilterColumns` fills them for the rows at hand. Strings
+A filter reads columns by number. `ColumnSpec` says what each holds; `fill_columns` fills them for the rows at hand. Strings
 become ranks in the order of all strings compared, constants included.
+
+Constants are an argument, not part of the code, so conditions that differ in nothing else share a compiled filter; only the
+divisors of `%` are written out, because dividing by a known number is several times faster. A long IN list is a sorted part of
+the constants, and searched.
 
 Cost: about 1.5-2.5 ns a candidate; 0.1-0.2 s to compile a query's filter, once per process.
 """
@@ -48,6 +52,19 @@ class ColumnSpec:
     lacks: bool = False
 
 
+SEARCHED = 17
+"""IN lists of this many constants are searched; shorter ones are compared one by one, which is faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Constants that a filter reads: one value, or a list of them that is searched."""
+
+    values: tuple[Any, ...]
+    is_float: bool
+    is_list: bool = False
+
+
 @dataclass(slots=True)
 class Program:
     """What the levels' bodies share: columns and constants, numbered."""
@@ -55,7 +72,7 @@ class Program:
     bound: BoundQuery
     ints: list[ColumnSpec] = field(default_factory=list)
     floats: list[ColumnSpec] = field(default_factory=list)
-    constants: list[p.Literal] = field(default_factory=list)
+    constants: list[Constant] = field(default_factory=list)
 
     def column(self, spec: ColumnSpec) -> tuple[str, int, int]:
         """(matrix, row of the value, row of its validity)."""
@@ -66,10 +83,14 @@ class Program:
         row = columns.index(spec)
         return ("floats", row, -row - 1) if is_float else ("ints", row, row)
 
-    def constant(self, literal: p.Literal) -> str:
-        if literal not in self.constants:
-            self.constants.append(literal)
-        return f"constants[{self.constants.index(literal) + 1}]"
+    def constant(self, constant: Constant) -> int:
+        """The entry of `constants` that has a value; of a list, the entry that has its begin, which that of its length follows.
+
+        Equal constants have entries of their own: the code must not tell which are equal.
+        """
+        entry = 1 + sum(1 + known.is_list for known in self.constants)
+        self.constants.append(constant)
+        return entry
 
 
 Value = tuple[str, str, bool]
@@ -89,8 +110,11 @@ class Body:
         self.program = program
         self.positions = positions
         self.level = level
+        self.fixed: list[str] = []
+        """Constants, which go before everything else."""
         self.hoisted: list[str] = []
         self.inside: list[str] = []
+        self._constants: dict[int, str] = {}
         self._names: dict[tuple[str, bool], str] = {}
 
     def in_loop(self, node: p.Expression) -> bool:
@@ -133,13 +157,19 @@ class Body:
             return "0", "False", False
         if isinstance(value, bool):
             return str(int(value)), "True", False
-        if isinstance(value, int):
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return repr(value), "True", False
-        if isinstance(value, float):
-            if not np.isfinite(value):
-                return f"np.float64({str(value)!r})", "True", True
-            return repr(value), "True", True
-        return self.program.constant(node), "True", False
+        is_float = isinstance(value, float)
+        if id(node) not in self._constants:
+            self._constants[id(node)] = self._entry(self.program.constant(Constant((value,), is_float)), is_float=is_float)
+        return self._constants[id(node)], "True", is_float
+
+    def _entry(self, entry: int, *, is_float: bool = False) -> str:
+        """A variable that holds an entry of the constants; floats are kept as their bits."""
+        name = f"{self.prefix}c{entry}"
+        source = _as_float(f"constants[{entry}]") if is_float else f"constants[{entry}]"
+        self.fixed.append(f"{name} = {source}")
+        return name
 
     def _column(self, node: p.Expression) -> Value:
         (variable,) = p.variables(node)
@@ -166,6 +196,8 @@ class Body:
             divisor = self.name(f"{right} if {right} != 0 else 1", node)
             return self.name(f"{left} / {divisor}", node), known, True
         if operator == "%":
+            if isinstance(node.right, p.Literal) and type(node.right.value) is int:
+                right = repr(node.right.value)
             known = self.name(_all(known, f"({right} != 0)"), node)
             divisor = self.name(f"{right} if {right} != 0 else 1", node)
             remainder = self.name(f"abs({left}) % abs({divisor})", node)
@@ -210,6 +242,8 @@ class Body:
             return self._lacking(node, both)
         if isinstance(node, p.In):
             assert isinstance(node.items, tuple)
+            if len(node.items) >= SEARCHED and _is_searchable(node.items):
+                return self._lacking(node, self._searched(node))
             pairs = [self._compared(node, "=", node.operand, item) for item in node.items]
             true = self.name(" | ".join(pair[0] for pair in pairs), node)
             return self._lacking(node, (true, self.name(" & ".join(pair[1] for pair in pairs), node)))
@@ -219,6 +253,39 @@ class Body:
         number, known, _ = self.value(node)
         true = self.name(f"{known} & ({number} != 0)", node)
         return self._lacking(node, (true, self.name(f"{known} & ({number} == 0)", node)))
+
+    def _searched(self, node: p.In) -> Truth:
+        """Membership in a long list; numbers of different kinds are compared as floating point, as one by one."""
+        number, known, is_float = self.value(node.operand)
+        values = [item.value for item in node.items if isinstance(item, p.Literal)]
+        present = [value for value in values if value is not None]
+        as_floats = [float(value) for value in present if is_float or isinstance(value, float)]
+        others = [value for value in present if not (is_float or isinstance(value, float))]
+        found = [self._search(node, number, Constant(tuple(others), is_float=False, is_list=True))] if others else []
+        if as_floats:
+            compared = self.name(f"np.float64({number})", node)
+            found.append(self._search(node, compared, Constant(tuple(as_floats), is_float=True, is_list=True)))
+        held = self.name(" | ".join(found) or "False", node)
+        missing = "False" if len(present) < len(values) else self.name(f"{known} & (not {held})", node)
+        return self.name(f"{known} & {held}", node), missing
+
+    def _search(self, node: p.In, number: str, constant: Constant) -> str:
+        entry = self.program.constant(constant)
+        begin, count = self._entry(entry), self._entry(entry + 1)
+        at, left, half = (f"{self.prefix}{what}{entry}" for what in ("at", "left", "half"))
+        read = _as_float if constant.is_float else str
+        # As many steps whatever is found, and none that depends on the last comparison's outcome but by what it adds.
+        (self.inside if self.in_loop(node) else self.hoisted).extend(
+            (
+                f"{at} = {begin}",
+                f"{left} = {count}",
+                f"while {left} > 1:",
+                f"    {half} = {left} >> 1",
+                f"    {at} += {half} if {read(f'constants[{at} + {half}]')} <= {number} else 0",
+                f"    {left} -= {half}",
+            )
+        )
+        return self.name(f"{read(f'constants[{at}]')} == {number}", node)
 
     def _compared(self, node: p.Expression, operator: str, left: p.Expression, right: p.Expression) -> Truth:
         first, first_known, first_float = self.value(left)
@@ -259,6 +326,7 @@ def loop_lines(body: Body, loop: Sequence[str], rest: Sequence[str]) -> list[str
     inside = [line.replace(noted, "overflow |= ") if line.startswith(noted) else line for line in body.inside]
     is_noted = inside != body.inside
     return [
+        *body.fixed,
         *body.hoisted,
         *(["overflow = 0"] if is_noted else []),
         loop[0],
@@ -328,6 +396,21 @@ def _single(node: p.Expression) -> p.Expression:
     return p.Attribute(node.variable, node.name) if isinstance(node, p.Attribute) else node
 
 
+def _as_float(source: str) -> str:
+    """The floating-point number whose bits an entry of the constants has."""
+    return f"np.int64({source}).view(np.float64)"
+
+
+def _is_searchable(items: Sequence[p.Expression]) -> bool:
+    """Whether all items of an IN list are constants of one kind that have 64 bits; some may be NULL."""
+    if not all(isinstance(item, p.Literal) for item in items):
+        return False
+    values = [item.value for item in items if isinstance(item, p.Literal) and item.value is not None]
+    if all(isinstance(value, int | float) for value in values):
+        return all(isinstance(value, float) or -(2**63) <= value < 2**63 for value in values)
+    return len({type(value) for value in values}) == 1
+
+
 def _all(*known: str) -> str:
     needed = [item for item in dict.fromkeys(known) if item != "True"]
     return " & ".join(needed) if needed else "True"
@@ -343,7 +426,7 @@ class FilterProgram:
     block_filter: BlockFilter
     ints: tuple[ColumnSpec, ...]
     floats: tuple[ColumnSpec, ...]
-    constants: tuple[p.Literal, ...]
+    constants: tuple[Constant, ...]
     source: str
 
 
@@ -400,11 +483,10 @@ def fill_columns(
     ints = np.empty((len(program.ints), rows), np.int64)
     floats = np.empty((len(program.floats), rows), np.float64)
     valid = np.ones((len(program.ints) + len(program.floats), rows), np.uint8)
-    constants = np.zeros(len(program.constants) + 1, np.int64)
     arrays = [column(spec) for spec in program.ints]
     unit = "ns" if any(getattr(array.type, "unit", None) == "ns" for array in arrays) else "us"
     texts = [index for index, spec in enumerate(program.ints) if spec.kind is Kind.STRING and not spec.lacks]
-    written = [literal.value for literal in program.constants if isinstance(literal.value, str)]
+    written = [value for constant in program.constants for value in constant.values if isinstance(value, str)]
     dictionary = _sorted_dictionary([*(arrays[index] for index in texts), pa.array(written, pa.string())])
     for index, (spec, array) in enumerate(zip(program.ints, arrays, strict=True)):
         if array.null_count:
@@ -415,11 +497,27 @@ def fill_columns(
         if array.null_count:
             valid[-index - 1] = array.is_valid().to_numpy(zero_copy_only=False)
         _place(pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False), order, floats[index])
-    for index, literal in enumerate(program.constants):
-        constants[index + 1] = _constant(literal, dictionary, unit)
     if order is not None and not valid.all():
         valid = valid.take(order, axis=-1)
-    return ints, floats, valid, constants
+    return ints, floats, valid, _filled_constants(program.constants, dictionary, unit)
+
+
+def _filled_constants(constants: Sequence[Constant], dictionary: pa.Array, unit: str) -> np.ndarray[Any, Any]:
+    """The overflow flag, the entries of all constants, and the lists, each in order."""
+    entries = 1 + sum(1 + constant.is_list for constant in constants)
+    filled = np.zeros(entries + sum(len(constant.values) for constant in constants if constant.is_list), np.int64)
+    at, end = 1, entries
+    for constant in constants:
+        own = _numbers(constant, dictionary, unit)
+        if constant.is_list:
+            own = np.sort(own)
+            filled[at : at + 2] = end, own.size
+            filled[end : end + own.size] = own.view(np.int64)
+            end += own.size
+        else:
+            filled[at] = own.view(np.int64)[0]
+        at += 1 + constant.is_list
+    return filled
 
 
 def _place(values: np.ndarray[Any, Any], order: np.ndarray[Any, Any] | None, out: np.ndarray[Any, Any]) -> None:
@@ -461,10 +559,14 @@ def _integers(array: pa.Array, spec: ColumnSpec, unit: str) -> np.ndarray[Any, A
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
-def _constant(literal: p.Literal, dictionary: pa.Array, unit: str) -> int:
-    value = literal.value
-    if isinstance(value, str):
-        return int(pc.index(dictionary, pa.scalar(value)).as_py())
-    scalar = literal_scalar(value)
-    kind = pa.timestamp(unit, "UTC") if isinstance(value, dt.datetime) else pa.duration(unit)
-    return int(scalar.cast(kind).cast(pa.int64()).as_py())
+def _numbers(constant: Constant, dictionary: pa.Array, unit: str) -> np.ndarray[Any, Any]:
+    """The values of a constant as the columns that they are compared with have them: numbers of 64 bits."""
+    values = constant.values
+    if constant.is_float:
+        return np.array(values, np.float64)
+    if isinstance(values[0], str):
+        return np.asarray(pc.index_in(pa.array(values, pa.string()), value_set=dictionary), np.int64)
+    if isinstance(values[0], int):
+        return np.array(values, np.int64)
+    kind = pa.timestamp(unit, "UTC") if isinstance(values[0], dt.datetime) else pa.duration(unit)
+    return np.array([literal_scalar(value).cast(kind).cast(pa.int64()).as_py() for value in values], np.int64)

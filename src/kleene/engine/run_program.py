@@ -193,7 +193,7 @@ class _Writer:
         if plain:
             body = self._body(component, kind, ())
             held = [body.truth(condition.expression)[0] for condition in plain]
-            self._lines += _indented(2, body.hoisted)
+            self._lines += _indented(2, [*body.fixed, *body.hoisted])
             self._lines += [
                 "        for k in range(n):",
                 *_indented(3, body.inside),
@@ -213,6 +213,7 @@ class _Writer:
         held = [body.truth(condition.expression)[0] for condition in plain]
         self._lines += [
             f"    if site == {component * kernels.SITES + kind}:",
+            *_indented(2, body.fixed),
             "        k = 0",
             "        while row < n:",
             "            if mask[row] & watched:",
@@ -239,7 +240,7 @@ class _Writer:
         """A loop over the elements of each walked variable; `scratch` holds their places, the last element first."""
         body = self._body(component, kind, walked)
         held = body.truth(condition.expression)[0]
-        lines, depth = [*_indented(2, body.hoisted), "        for k in range(n):"], 3
+        lines, depth = [*_indented(2, [*body.fixed, *body.hoisted]), "        for k in range(n):"], 3
         lines += _indented(depth, ["if flags[flags_at + k] == 0:", "    continue", "filled = 0"])
         for name in walked:
             index = self.names.index(name)

@@ -20,6 +20,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,11 @@ from typing import Any, TypeVar, cast
 F = TypeVar("F", bound=Callable[..., Any])
 
 COMPILED = os.environ.get("KLEENE_KERNELS", "compiled") != "python"
+
+DAY = 24 * 60 * 60
+
+UNUSED_DAYS = 30
+"""Generated filters that were not loaded for so many days are deleted from the cache."""
 
 BlockFilter = Callable[..., int]
 """`f(level, bound, stack, selected, n, ints, floats, valid, constants) -> n`: keeps, in place, those of the first n entries of
@@ -210,12 +216,26 @@ def generated(source: str, name: str) -> Callable[..., int]:
         written = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
         written.write_text(text)
         written.replace(path)
+        drop_unused(path.parent)
+    elif time.time() - path.stat().st_mtime > DAY:
+        with contextlib.suppress(OSError):
+            path.touch()  # it is still used
     spec = importlib.util.spec_from_file_location(f"{__name__}.generated_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where numba's cache looks for it
     spec.loader.exec_module(module)
     return cast(Callable[..., int], getattr(module, name))
+
+
+def drop_unused(folder: Path) -> None:
+    """Deletes generated filters, with what they were compiled to, that no process has loaded for a month."""
+    for path in folder.glob("*.py"):
+        with contextlib.suppress(OSError):  # another process may delete them too
+            if time.time() - path.stat().st_mtime > UNUSED_DAYS * DAY:
+                for compiled in folder.glob(f"{path.stem}.*.nb*"):
+                    compiled.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
 
 
 def _compile(signature: Any, function: Callable[..., int]) -> Callable[..., int]:
