@@ -199,9 +199,7 @@ class Body:
             if isinstance(node.right, p.Literal) and type(node.right.value) is int:
                 right = repr(node.right.value)
             known = self.name(_all(known, f"({right} != 0)"), node)
-            divisor = self.name(f"{right} if {right} != 0 else 1", node)
-            remainder = self.name(f"abs({left}) % abs({divisor})", node)
-            return self.name(f"-{remainder} if {left} < 0 else {remainder}", node), known, is_float
+            return self._remainder(node, (left, left_float), (right, right_float)), known, is_float
         result = self.name(f"{left} {operator} {right}", node)
         if not is_float and operator == "*":
             # Far beyond 64 bits the same operation in floating point tells; close to the limit an overflow turns the sign.
@@ -214,6 +212,19 @@ class Body:
             turned = f"(({total} ^ {terms[0]}) & ({total} ^ {terms[1]}) < 0)"
             self._statement(f"constants[{OVERFLOW}] |= {_all(turned, known)}", node)
         return result, known, is_float
+
+    def _remainder(self, node: p.Arithmetic, left: tuple[str, bool], right: tuple[str, bool]) -> str:
+        """The remainder with the sign of the dividend; Python's has that of the divisor."""
+        if left[1] or right[1]:
+            dividend = left[0] if left[1] else self.name(f"np.float64({left[0]})", node)
+            divisor = self.name(f"{right[0]} if {right[0]} != 0 else 1", node)
+            remainder = self.name(f"abs({dividend}) % abs({divisor})", node)
+            return self.name(f"-{remainder} if {dividend} < 0 else {remainder}", node)
+        # The absolute value of the smallest integer is none, and its quotient by -1 neither: all remainders by -1 are 0.
+        divisor = self.name(f"{right[0]} if ({right[0]} != 0) & ({right[0]} != -1) else 1", node)
+        remainder = self.name(f"{left[0]} % {divisor}", node)
+        turned = f"({remainder} != 0) & (({remainder} < 0) != ({left[0]} < 0))"
+        return self.name(f"{remainder} - {divisor} if {turned} else {remainder}", node)
 
     def _statement(self, source: str, node: p.Expression) -> None:
         lines = self.inside if self.in_loop(node) else self.hoisted

@@ -2,8 +2,8 @@
 
 A match row has `query`, `match_id`, `match_start`, `match_end`, then one struct per variable (a list of structs for a Kleene
 variable, NULL for one of another branch) or the RETURN columns. The id is a hash of the query and of the events' contents (the
-columns that the plan reads), so it is the same in every runtime and batch; identical simultaneous events are told apart by
-their number.
+columns that the plan reads), so it is the same in every runtime and batch, and in every unit of time; identical simultaneous
+events are told apart by their number.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from kleene.engine.kernels.identity import (
     add_events,
     finish_ids,
     hash_lists,
+    hash_nanoseconds,
     hash_strings,
     list_unknown,
     next_factor,
@@ -277,7 +278,7 @@ def _ordinals(rank: Array, hashes: Array) -> Array:
 def _is_words(column: pa.Array) -> bool:
     """Whether values are their own words, up to their width."""
     kind = column.type
-    words = pa.types.is_signed_integer(kind) or (pa.types.is_timestamp(kind) and kind.unit in ("us", "ns"))
+    words = pa.types.is_signed_integer(kind) or (pa.types.is_timestamp(kind) and kind.unit == "us")
     return bool(words and column.null_count == 0)
 
 
@@ -287,7 +288,7 @@ def _integers(column: pa.Array) -> Array:
 
 
 def _words(column: pa.Array) -> Array | None:
-    """One 64-bit word per value, the same for equal values of any width; None for kinds without one (lists, structs)."""
+    """One 64-bit word per value, the same for equal values of any width or unit; None for lists and structs."""
     if pa.types.is_dictionary(column.type) and column.null_count == 0:
         distinct = _words(column.dictionary)
         return None if distinct is None else distinct.take(column.indices.to_numpy(zero_copy_only=False))
@@ -321,6 +322,10 @@ def _plain_words(column: pa.Array) -> Array | None:
         column = column.cast(pa.int32())
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int64())
+    if (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)) and kind.unit == "ns":
+        words = np.empty(len(column), np.uint64)
+        hash_nanoseconds(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False), words)
+        return words
     if pa.types.is_integer(column.type) or pa.types.is_temporal(column.type):
         return np.asarray(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)).view(np.uint64)
     return None

@@ -45,6 +45,17 @@ def absorb_at(hashes: Array, values: Array, rows: Array) -> None:
 
 
 @kernel
+def hash_nanoseconds(values: Array, words: Array) -> None:
+    """One word per time in nanoseconds: that of its microseconds, so that the unit of a column does not matter; what is finer
+    is added to it, times a factor.
+    """
+    for row in range(words.size):
+        whole = values[row] // 1000
+        rest = values[row] - whole * 1000
+        words[row] = np.uint64(whole) + np.uint64(rest) * np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
 def list_unknown(places: Array, known: Array, unknown: Array) -> int:
     """Lists the places that are not known, and makes them known; returns their number."""
     count = 0
