@@ -310,7 +310,9 @@ class Body:
         return self.name(f"{known} & {result}", node), self.name(f"{known} & (not {result})", node)
 
     def _lacking(self, node: p.Expression, truth: Truth) -> Truth:
-        """An atomic predicate that reads an attribute which the event's type lacks holds."""
+        """An atomic predicate that reads an attribute which the event's type lacks holds, and so does its negation: swapping
+        the two is what pushes NOT to the atoms.
+        """
         bound = self.program.bound
         for attribute in p.walk(node):
             if not isinstance(attribute, p.Attribute):
@@ -320,11 +322,11 @@ class Body:
             if not lacking:
                 continue
             if len(lacking) == len(types):
-                return "True", "False"
+                return "True", "True"
             spec = ColumnSpec(attribute, attribute.variable, Kind.BOOLEAN, lacks=True)
             matrix, row, _ = self.program.column(spec)
             flag = self.name(f"{matrix}[{row}, {self._row(attribute.variable)}] != 0", attribute)
-            truth = self.name(f"{truth[0]} | {flag}", node), self.name(f"{truth[1]} & (not {flag})", node)
+            truth = self.name(f"{truth[0]} | {flag}", node), self.name(f"{truth[1]} | {flag}", node)
         return truth
 
 
@@ -384,9 +386,9 @@ class FlatBody(Body, ABC):
             if not types:
                 continue
             if len(types) == len(self.program.bound.component(reference.variable).types):
-                return "True", "False"
+                return "True", "True"
             flag = self.lacks(reference)
-            truth = self.name(f"{truth[0]} | {flag}", node), self.name(f"{truth[1]} & (not {flag})", node)
+            truth = self.name(f"{truth[0]} | {flag}", node), self.name(f"{truth[1]} | {flag}", node)
         return truth
 
     def lacks(self, reference: p.Attribute | p.Aggregate) -> str:

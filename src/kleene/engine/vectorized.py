@@ -58,11 +58,12 @@ class Evaluator:
             raise
 
     def _condition(self, node: p.Expression) -> Column:
-        """An operand of AND, OR, NOT or WHERE itself. An atomic one that reads an attribute which an event's type does not
-        have holds; elsewhere (in RETURN) such an attribute is only NULL.
+        """An operand of AND, OR, NOT or WHERE itself. An atomic one, negated or not, that reads an attribute which an event's
+        type does not have holds; elsewhere (in RETURN) such an attribute is only NULL.
         """
+        node = p.push_not(node)
         result = scalar.as_boolean(self._evaluate(node))
-        if not isinstance(node, p.And | p.Or | p.Not):
+        if not isinstance(node, p.And | p.Or):
             for reference in p.walk(node):
                 if isinstance(reference, p.Attribute | p.Aggregate) and reference.name is not None:
                     lacking = self.lacking(reference)

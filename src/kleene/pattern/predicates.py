@@ -223,6 +223,18 @@ def conjuncts(expression: Expression | None) -> tuple[Expression, ...]:
     return expression.operands if isinstance(expression, And) else (expression,)
 
 
+def push_not(expression: Expression) -> Expression:
+    """A NOT of AND, OR or NOT, one step further towards the atoms (De Morgan); anything else as it is."""
+    if not isinstance(expression, Not):
+        return expression
+    inner = expression.operand
+    if isinstance(inner, Not):
+        return push_not(inner.operand)
+    if isinstance(inner, And | Or):
+        return (Or if isinstance(inner, And) else And)(tuple(Not(operand) for operand in inner.operands))
+    return expression
+
+
 def children(expression: Expression) -> Iterator[Expression]:
     """The direct sub-expressions, left to right."""
     for name in _FIELDS.get(type(expression)) or _field_names(type(expression)):

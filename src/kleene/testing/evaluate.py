@@ -3,7 +3,7 @@
 A `Condition` is one top-level conjunct with its quantifiers made explicit: a conjunct that reads `a[i]` (or `a[i-1]`,
 `a[..i-1]`) must hold for every i > 1, one that reads plain `a[].x` for every element. An atomic predicate (anything that is
 not AND, OR, NOT) that reads an attribute which the type of the bound event is declared without is true by definition (SASE
-section 2.2.2); so NOT of it is false.
+section 2.2.2). NOT is pushed to the atoms first, so the negation of such a predicate is true as well.
 
 Plain and slow on purpose: the tree is walked for every evaluation.
 """
@@ -117,12 +117,25 @@ def truth(expression: Expression, frame: Frame) -> bool | None:
     if isinstance(expression, Or):
         return _any(truth(operand, frame) for operand in expression.operands)
     if isinstance(expression, Not):
-        inner = truth(expression.operand, frame)
-        return None if inner is None else not inner
+        return _untruth(expression.operand, frame)
     if _reads_lacking(expression, frame):
         return True
     result = value(expression, frame)
     return None if result is None else bool(result)
+
+
+def _untruth(expression: Expression, frame: Frame) -> bool | None:
+    """The truth of NOT expression, which is pushed to the atoms: one that reads what a type lacks holds negated, too."""
+    if isinstance(expression, And):
+        return _any(_untruth(operand, frame) for operand in expression.operands)
+    if isinstance(expression, Or):
+        return _all(_untruth(operand, frame) for operand in expression.operands)
+    if isinstance(expression, Not):
+        return truth(expression.operand, frame)
+    if _reads_lacking(expression, frame):
+        return True
+    result = value(expression, frame)
+    return None if result is None else not result
 
 
 def _all(parts: Iterator[bool | None]) -> bool | None:
