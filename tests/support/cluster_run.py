@@ -73,7 +73,7 @@ def executors(session: Any) -> list[dict[str, Any]]:
             time.sleep(0.2)  # so that one executor does not take all tasks
         folder = cache_folder()
         assert folder is not None
-        files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix in (".nbi", ".nbc", ".py"))
+        files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix == ".nbc")
         found = {"python": sys.executable, "kleene": str(kleene.__file__), "cache": str(folder), "kernels": files}
         yield pa.RecordBatch.from_pydict({"found": [json.dumps(found)]})
 

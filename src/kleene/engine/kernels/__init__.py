@@ -4,27 +4,22 @@ Kernels take arrays and integers and return arrays: no nulls, strings or Python 
 `KLEENE_KERNELS=python` every kernel is the plain Python function it was written as (slow, but nothing is compiled and numba
 is not even imported); the test suite uses this to run the same logic without compiling a filter per random query.
 
-The cache directory is the first writable one of `KLEENE_CACHE_DIR`, the user's cache and the temporary directory; without any,
-kernels are compiled anew in each process. Compiled kernels are kept under the version of their sources, not under the place of
-these, so a cache holds wherever it is copied to: `kleene pack` ships it. If `KLEENE_CACHE_DIR` has these kernels but is not
-writable, the directory that is used begins as a copy of it.
+What is compiled is kept in a private folder (`cache_directory.py`), in files that may be damaged (`cache_files.py`). It is kept
+under the version of the sources, not under their place, so a cache holds wherever it is copied to: `kleene pack` ships it.
+Without such a folder, kernels are compiled in each process. Nothing is ever written beside the sources.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import importlib.util
 import os
-import shutil
 import sys
-import tempfile
-import threading
-import time
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, cast
+
+from kleene.engine.kernels.cache_directory import private_directory, version
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,85 +48,14 @@ places that satisfy the conditions (a bit each) of a site when they are added to
 """
 
 
-def _writable(directory: Path) -> bool:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            return True
-    except OSError:
-        return False
-
-
-def _cache_directory() -> Path | None:
-    given = os.environ.get("KLEENE_CACHE_DIR")
-    candidates = [Path(given).absolute()] if given else []
-    with contextlib.suppress(RuntimeError):  # there may be no home directory
-        candidates.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kleene")
-    candidates.append(Path(tempfile.gettempdir()) / f"kleene-{os.getuid() if hasattr(os, 'getuid') else 'cache'}")
-    found = next((candidate for candidate in candidates if _writable(candidate)), None)
-    if found is not None and found != candidates[0]:
-        _copy(candidates[0] / _version(), found / _version())
-    return found
-
-
-def _copy(kept: Path, into: Path) -> None:
-    """Copies a cache that cannot be written to, unless there is one already; of many processes one gets there first."""
-    copied = into.with_name(f"{into.name}.{os.getpid()}")
-    try:
-        if into.exists() or not kept.is_dir():
-            return
-        for source in (path for path in kept.rglob("*") if path.is_file()):
-            target = copied / source.relative_to(kept)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)  # without its permissions
-        copied.rename(into)
-    except OSError:
-        shutil.rmtree(copied, ignore_errors=True)
-
-
-@cache
-def _version() -> str:
-    """A name for the kernels as they are: numba's own cache does not see changes in files that a kernel's parts come from."""
-    known = hashlib.blake2b(digest_size=8)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        known.update(path.name.encode() + path.read_bytes())
-    return known.hexdigest()
-
-
 if COMPILED:
     import numba
     from numba import types
-    from numba.core import caching
+    from numba.core.ccallback import CFunc
 
-    _directory = _cache_directory()
+    from kleene.engine.kernels.cache_files import KernelCache
 
-    class _Locator:
-        """Tells numba where kernels are kept: its own locators name folders by the place of the source."""
-
-        def __init__(self, function: Callable[..., Any], path: str) -> None:
-            self._py_file = path
-            self._line = function.__code__.co_firstlineno
-
-        @classmethod
-        def from_function(cls, function: Callable[..., Any], path: str) -> _Locator | None:
-            """The locator of a kernel; functions that are not ours go their own ways."""
-            return cls(function, path) if function.__module__.startswith(__name__) and _directory is not None else None
-
-        def get_cache_path(self) -> str:
-            assert _directory is not None
-            return str(_directory / _version() / Path(self._py_file).parent.name)
-
-        def ensure_cache_path(self) -> None:
-            Path(self.get_cache_path()).mkdir(parents=True, exist_ok=True)
-
-        def get_source_stamp(self) -> str:
-            return _version()
-
-        def get_disambiguator(self) -> str:
-            return str(self._line)
-
-    _kept_results: Any = caching.CompileResultCacheImpl
-    _kept_results._locator_classes.insert(0, _Locator)  # noqa: SLF001 - numba has no other door
+    _directory = private_directory()
 
     _njit: Any = numba.njit
     """Without reference counts (`_nrt=False`): kernels allocate nothing, and counting the arrays that are passed on to a
@@ -175,14 +99,14 @@ if COMPILED:
 
 def cache_folder() -> Path | None:
     """Where compiled kernels are kept; None if they are not compiled, or not kept."""
-    return _directory / _version() if COMPILED and _directory is not None else None
+    return _directory / version() if COMPILED and _directory is not None else None
 
 
 def kernel(function: F) -> F:
     """Compiles a loop on first use, or leaves it as it is under `KLEENE_KERNELS=python`."""
     if not COMPILED:
         return function
-    return cast(F, _njit(cache=_directory is not None, nogil=True, error_model="numpy", _nrt=False)(function))
+    return cast(F, _kept(_njit(nogil=True, error_model="numpy", _nrt=False)(function), function))
 
 
 def inlined(function: F) -> F:
@@ -202,45 +126,28 @@ def called(function: F) -> F:
 def generated(source: str, name: str) -> Callable[..., int]:
     """The function that a generated source defines, in terms of `np`.
 
-    It is written to the cache directory and loaded from there, so that what it compiles to is kept for other processes.
+    Its module has a name and a place by its contents, so that what it compiles to is found again. Nothing is at that place.
     """
     text = f"import numpy as np\n\n\n{source}"
-    if not COMPILED or _directory is None:
-        namespace: dict[str, Any] = {}
-        exec(compile(text, f"<kleene {name}>", "exec"), namespace)  # noqa: S102 - generated from bound trees, no user text in it
-        return cast(Callable[..., int], namespace[name])
     digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-    path = _directory / _version() / "generated" / f"{name}_{digest}.py"
-    if not path.is_file() or path.read_text() != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-        written.write_text(text)
-        written.replace(path)
-        drop_unused(path.parent)
-    elif time.time() - path.stat().st_mtime > DAY:
-        with contextlib.suppress(OSError):
-            path.touch()  # it is still used
-    spec = importlib.util.spec_from_file_location(f"{__name__}.generated_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where numba's cache looks for it
-    spec.loader.exec_module(module)
+    module = ModuleType(f"{__name__}.generated_{name}_{digest}")
+    exec(compile(text, f"generated/{name}_{digest}.py", "exec"), vars(module))  # noqa: S102 - generated from bound trees, no user text in it
+    sys.modules[module.__name__] = module  # where numba's cache looks for it
     return cast(Callable[..., int], getattr(module, name))
 
 
-def drop_unused(folder: Path) -> None:
-    """Deletes generated filters, with what they were compiled to, that no process has loaded for a month."""
-    for path in folder.glob("*.py"):
-        with contextlib.suppress(OSError):  # another process may delete them too
-            if time.time() - path.stat().st_mtime > UNUSED_DAYS * DAY:
-                for compiled in folder.glob(f"{path.stem}.*.nb*"):
-                    compiled.unlink(missing_ok=True)
-                path.unlink(missing_ok=True)
+def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
+    """A function of numba's that looks into our cache before it compiles."""
+    if _directory is not None:
+        compiled._cache = KernelCache(function, _directory)  # noqa: SLF001 - numba has no other door
+    return compiled
 
 
 def _compile(signature: Any, function: Callable[..., int]) -> Callable[..., int]:
     """A function in the form that a compiled kernel can call through a pointer."""
-    return cast(Callable[..., int], numba.cfunc(signature, cache=_directory is not None, error_model="numpy")(function))
+    compiled: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options={"error_model": "numpy"})
+    _kept(compiled, function).compile()
+    return cast(Callable[..., int], compiled)
 
 
 def compile_filter(function: BlockFilter) -> BlockFilter:

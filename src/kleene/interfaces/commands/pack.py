@@ -273,7 +273,7 @@ def _kernels(warm: bool, tell: Callable[[str], None]) -> list[Part]:
         from kleene.interfaces.commands.warm_up import warm_up
 
         warm_up(tell)
-    sources = [source for source in _tree(folder) if source.suffix in (".nbi", ".nbc", ".py")]
+    sources = [source for source in _tree(folder) if source.suffix == ".nbc"]
     return [Part(source, f"kernels/{folder.name}/{source.relative_to(folder)}") for source in sources]
 
 
