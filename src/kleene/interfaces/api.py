@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TIES = ("error", "arrival")
 BAD_ROWS = ("error", "quarantine", "drop")
 OUTPUTS = ("verbose", "compressed")
+ON_ERROR = ("stop", "suspend")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,9 @@ class Options:
     watermark: str | int | None = None
     buckets: int | None = None
     max_events: int = 50_000_000
+    on_error: str | None = None
+    """None: "stop"; of rules "suspend"."""
+    budget: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,8 @@ class Query:
         watermark: str | int | None = None,
         buckets: int | None = None,
         max_events: int = 50_000_000,
+        on_error: str | None = None,
+        budget: Any = None,
     ) -> Any:
         """All matches of the query in the events.
 
@@ -135,6 +141,10 @@ class Query:
                 ("10 seconds"), or a number where time is one. An event that comes later still is late, see `run`.
             buckets: Of a stream: over how many buckets keys are spread; without it as many as there are shuffle partitions.
             max_events: Of a stream: how many events one bucket may keep. A stream that needs more stops, and loses nothing.
+            on_error: Of a stream: what a query that fails does: "stop" the stream, or "suspend" that query, which is a row
+                of `problems`, while the others run on. Without it "stop"; of rules "suspend".
+            budget: Of a stream: what each query may use in one bucket and micro-batch; one that uses more fails. The default is
+                {"seconds": 60, "matches": 1_000_000}; where a failure stops the stream, there is no budget unless given.
         """
         options = make_options(
             time,
@@ -153,6 +163,8 @@ class Query:
             watermark,
             buckets,
             max_events,
+            on_error,
+            budget,
         )
         return self.run_for(events, options).matches
 
@@ -441,12 +453,16 @@ def make_options(
     watermark: str | int | None = None,
     buckets: int | None = None,
     max_events: int = 50_000_000,
+    on_error: str | None = None,
+    budget: Any = None,
 ) -> Options:
     """Checked options from what a user gave."""
     problems = []
     for option, value, allowed in (("ties", ties, TIES), ("bad_rows", bad_rows, BAD_ROWS), ("output", output, OUTPUTS)):
         if value not in allowed and not (option == "bad_rows" and value is None):
             problems.append(Problem(f"{option} cannot be {value!r}", hint=nearest(str(value), allowed)))
+    if on_error not in (None, *ON_ERROR):
+        problems.append(Problem(f"on_error cannot be {on_error!r}", hint=nearest(str(on_error), ON_ERROR)))
     for option, count in (("buckets", buckets), ("max_events", max_events)):
         if count is not None and count < 1:
             problems.append(Problem(f"{option} cannot be {count!r}", hint="it is a number of at least 1"))
@@ -472,6 +488,8 @@ def make_options(
         watermark,
         buckets,
         max_events,
+        on_error,
+        budget,
     )
 
 

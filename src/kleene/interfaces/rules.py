@@ -9,14 +9,15 @@ The matches of all rules are in one DataFrame, whose columns do not depend on th
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from kleene.common.errors import BindingError, KleeneError, Problem
+from kleene.common.errors import BindingError, Problem
 from kleene.interfaces.api import Options, options_of, query
 from kleene.interfaces.functions import functions_of
 from kleene.interfaces.shared_runs import multi_options_of, shared_plan
-from kleene.interfaces.streams import distributions, is_streaming, require_free, stream_query
+from kleene.interfaces.streams import distributions, failing_of, is_streaming, require_free, stream_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -76,7 +77,8 @@ class Rules:
         compile = RuleCompiler(schema, given, multi, self.functions)
         spread: Mapping[tuple[str, ...], list[StreamQuery]] = {given.partition_by: []}
         over = distributions(events, spread, given, multi)
-        plan = StreamPlan(described, schema, schema, over, given.bad_rows or "quarantine", given.max_events, compile=compile)
+        policy, failing = given.bad_rows or "quarantine", failing_of(given, "suspend")
+        plan = StreamPlan(described, schema, schema, over, policy, given.max_events, compile=compile, **failing)
         rules = rules_stream(events.sparkSession, self.source)
         stage = Stage(events, plan, plan)
         known = rule_names(events.sparkSession, self.source)
@@ -97,16 +99,20 @@ _compiled: OrderedDict[tuple[str, str], Compiled] = OrderedDict()
 
 @dataclass(frozen=True, slots=True)
 class RuleCompiler:
-    """Makes queries of rules, wherever the stream runs."""
+    """Makes queries of rules, wherever the stream runs.
+
+    A process remembers what it has made by the compiler's name: another stream has another one, whatever it has in common.
+    """
 
     events: pa.Schema
     options: Options
     multi: MultiOptions | None
     functions: tuple[Function, ...]
+    name: str = field(default_factory=lambda: uuid4().hex)
 
     def __call__(self, text: str) -> Compiled:
         """The queries of a snapshot; what is wrong with a rule is reported, and the others are in force."""
-        known = (repr(self.options), text)
+        known = (self.name, text)
         if known not in _compiled:
             _compiled[known] = self._compile(text)
             while len(_compiled) > REMEMBERED:
@@ -116,7 +122,7 @@ class RuleCompiler:
 
     def _compile(self, text: str) -> Compiled:
         from kleene.runtime.rules import parse_rules
-        from kleene.runtime.stream_bucket import Compiled
+        from kleene.runtime.stream_bucket import Compiled, described
         from kleene.runtime.stream_units import QuerySet
 
         snapshot = parse_rules(text)
@@ -126,8 +132,8 @@ class RuleCompiler:
                 continue
             try:
                 queries.append(self._query(name, rule))
-            except KleeneError as error:
-                problems.append((name, rule.version, str(error)))
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with a rule, the others are in force
+                problems.append((name, rule.version, described(error)))
         return Compiled(QuerySet(tuple(queries), self.multi), tuple(problems))
 
     def _query(self, name: str, rule: Rule) -> StreamQuery:

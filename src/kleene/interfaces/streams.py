@@ -156,9 +156,18 @@ def _stage(
     policy = options.bad_rows or "quarantine"
     kept = pa.schema([field for field in schema if field.name in read])
     spread_over = distributions(frame, spread, options, multi)
-    wide = StreamPlan(queries[0].plan.bound.schema, schema, kept, spread_over, policy, options.max_events)
+    failing = failing_of(options, "stop")
+    wide = StreamPlan(queries[0].plan.bound.schema, schema, kept, spread_over, policy, options.max_events, **failing)
     narrow = replace(wide, events=kept)
     return Stage(frame, narrow, wide)
+
+
+def failing_of(options: Options, default: str) -> dict[str, Any]:
+    """What of a stream's plan says what becomes of queries that fail, or use too much."""
+    from kleene.runtime.stream_budget import budget_of
+
+    suspends = (options.on_error or default) == "suspend"
+    return {"suspends": suspends, "budget": budget_of(options.budget) if suspends or options.budget is not None else None}
 
 
 def distributions(

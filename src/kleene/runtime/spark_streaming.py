@@ -22,9 +22,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from kleene.common.errors import PlanningError, Problem
 from kleene.runtime.spark_batch import worker_interpreter
 from kleene.runtime.spark_schemas import from_arrow
-from kleene.runtime.stream_bucket import MATCHES, PROBLEM, Bucket, BucketPlan, Labelled
+from kleene.runtime.stream_bucket import MATCHES, Bucket, BucketPlan
 from kleene.runtime.stream_plan import EVENTS, LABELLED, LABELS, MADE, METRICS, RULES, StreamPlan
-from kleene.runtime.stream_rows import rows_schema, uniform_rows
 from kleene.runtime.stream_state import Header, decode_events, encode_events
 
 if TYPE_CHECKING:
@@ -146,13 +145,20 @@ class BucketProcessor(StatefulProcessor):
         watermark = plan.time_of(known) if known > 0 else None
         before, late = bucket.header.timer, bucket.late
         for item in bucket.process(store, tables[EVENTS], watermark, rules, tables[MADE]):
-            if item.kind != PROBLEM or group == plan.distributions[0].groups[0]:  # all buckets have the same problems
-                yield self._labelled(item)
+            if not item.everywhere or group == plan.distributions[0].groups[0]:
+                yield _row(
+                    item.kind, query=item.query, version=item.version, rows=item.rows.num_rows, blob=encode_events(item.rows)
+                )
         _remembered.keep(plan.name, group, bucket)
         self._set_timer(before, bucket.header.timer)
         segments = bucket.header.segments
+        most = max(bucket.spent, key=lambda item: item.share, default=None)
         yield _row(
             METRICS,
+            query=None if most is None else most.busiest,
+            cpu_ms=round(1_000 * sum(item.seconds for item in bucket.spent)),
+            budget=None if most is None or most.budget is None else round(100 * most.share),
+            suspended=len(bucket.header.suspended),
             events=counted,
             late=bucket.late - late,
             waiting=bucket.waiting,
@@ -162,12 +168,6 @@ class BucketProcessor(StatefulProcessor):
             state_bytes=sum(segment.size for segment in segments),
             lag_ms=timers.getCurrentProcessingTimeInMs() - known if known > 0 and plan.schema.time_unit else None,
         )
-
-    def _labelled(self, item: Labelled) -> Row:
-        rows = item.rows
-        if item.kind == MATCHES and self._plan.compile is not None:
-            rows = uniform_rows(rows, item.version, rows_schema(self._plan.schema, self._plan.kept))
-        return _row(item.kind, query=item.query, version=item.version, rows=rows.num_rows, blob=encode_events(rows))
 
     def _set_timer(self, before: int | None, due: int | None) -> None:
         milliseconds = self._plan.milliseconds
@@ -226,7 +226,9 @@ def observed(labelled: DataFrame, queries: Sequence[str], others: str | None = N
     gauges = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in ("waiting", "kept", "state_rows", "state_bytes")]
     matches = f.coalesce(f.sum(counted), f.lit(0)).alias("matches")
     most = [f.coalesce(f.max("runs"), f.lit(0)).alias("runs"), f.max("lag_ms").alias("watermark_lag_ms")]
-    return labelled.observe("kleene", *sums, matches, *gauges, *most, *by_query)
+    most += [f.coalesce(f.max(name), f.lit(0)).alias(name) for name in ("budget", "suspended")]
+    spent = [f.coalesce(f.sum("cpu_ms"), f.lit(0)).alias("cpu_ms"), f.max_by("query", "budget").alias("budget_rule")]
+    return labelled.observe("kleene", *sums, matches, *gauges, *most, *spent, *by_query)
 
 
 def decoded(labelled: DataFrame, schema: pa.Schema, kind: str, query: str | None = None) -> DataFrame:

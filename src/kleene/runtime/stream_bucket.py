@@ -3,13 +3,17 @@
 Events wait in the log until the watermark has passed them; then they are given to the matchers in stream order, so that nothing
 depends on the order of arrival. An event that comes when the watermark has passed it is late, and handed on as such.
 
+A query that fails is suspended, where the plan says so (`suspends`): it reports nothing of that micro-batch and of later ones,
+and a problem says why. The others report what they would without it: of queries that are matched together, each is then matched
+alone, from the state before the micro-batch. Who is suspended is part of the header, so replays and restarts agree.
+
 What is kept is the log of recent events and, in the header, how far each unit has come (`kleene.runtime.stream_state`). A
 bucket that goes on in the same process remembers its matchers; in another one they are made anew from the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -18,12 +22,13 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.columns import time_values
-from kleene.common.errors import LimitError, Problem, StateError
+from kleene.common.errors import KleeneError, LimitError, Problem, StateError
 from kleene.common.schema import EventSchema
-from kleene.engine.working_matcher import WorkingMatcher
+from kleene.engine.working_matcher import State, WorkingMatcher
 from kleene.runtime.arrow import in_stream_order
-from kleene.runtime.stream_state import Header, Segment, Store, UnitState, damaged, decode_events, encode_events
-from kleene.runtime.stream_units import QuerySet, Unit
+from kleene.runtime.stream_budget import Budget, Spent
+from kleene.runtime.stream_state import Header, Segment, Store, Suspended, UnitState, damaged, decode_events, encode_events
+from kleene.runtime.stream_units import QuerySet, StreamQuery, Unit
 
 Array = np.ndarray[Any, Any]
 
@@ -35,6 +40,12 @@ FEW_MERGED, MOST_MERGED = 1 << 10, 1 << 18
 
 MOST_WRITTEN = 1 << 20
 """Rows of one segment: what a state store takes at once is bounded."""
+
+MOST_SEARCHED = 1 << 16
+"""The event with which a query fails is looked for among at most this many."""
+
+MOST_TOLD = 2_000
+"""Characters of an error that are reported."""
 
 PART = 8
 """Segments between them are merged while they are less than this part of the log: what can go, goes soon."""
@@ -48,6 +59,8 @@ class Labelled:
     query: str
     version: int
     rows: pa.RecordBatch
+    everywhere: bool = False
+    """Whether all buckets give the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +91,12 @@ class BucketPlan:
     """That a bucket may keep."""
     lag: int = 0
     """How far behind the watermark this bucket stays: events made by other queries come that much later."""
+    suspends: bool = False
+    """Whether a query that fails is suspended; else it stops the stream."""
+    budget: Budget | None = None
+    """Of each query in a micro-batch."""
+    shape: Callable[[pa.RecordBatch, int], pa.RecordBatch] | None = None
+    """Makes of the rows of a query, and its version, those that leave the bucket."""
 
     def require_spread(self, known: Header) -> None:
         """That what is known was spread like this."""
@@ -98,6 +117,16 @@ class _Running:
     unit: Unit
     born: int | None
     matcher: WorkingMatcher
+    state: UnitState
+    """After the last watermark..."""
+    due: int | None
+    """...and the next one at which something is to be done though no event comes."""
+
+    def settled(self, watermark: int | None) -> _Running:
+        """The same, after the matcher has reached a watermark."""
+        unit, matcher = self.unit, self.matcher
+        state = UnitState(unit.keys, self.born, matcher.horizon, matcher.snapshot(), unit.kind)
+        return replace(self, state=state, due=None if watermark is None else matcher.due(watermark))
 
 
 class Bucket:
@@ -110,6 +139,9 @@ class Bucket:
         self.header = Header(plan.keys, plan.buckets, "") if blob is None else Header.decode(blob)
         plan.require_spread(self.header)
         self.late = 0
+        self.spent: list[Spent] = []
+        """What units have used in the last micro-batch."""
+        self._problems: list[Labelled] = []
         self._waiting: list[pa.Table] = []
         self._running: list[_Running] = []
         self._restore(store)
@@ -130,35 +162,70 @@ class Bucket:
             waiting = log.slice(self._released(log))
             self._waiting = [waiting] if waiting.num_rows else []
 
-    def _run(self, store: Store, queries: QuerySet, running: Sequence[_Running]) -> None:
+    def _run(self, store: Store, queries: QuerySet, running: Sequence[_Running], *, everywhere: bool = False) -> None:
         """Has these queries run, those that ran before where they are. New ones see only what comes from the watermark on."""
+        gone = {item.key for item in self.header.suspended}
+        queries = replace(queries, queries=tuple(item for item in queries.queries if item.key not in gone))
         known = {key: state for state in self.header.units for key in state.keys}
-        now = self.header.watermark
-        born = {item.key: known[item.key].born if item.key in known else now for item in queries.queries}
+        born = {item.key: known[item.key].born if item.key in known else self.header.watermark for item in queries.queries}
         ran = {item.unit.keys: item for item in running}
-        log: pa.Table | None = None
+        units = self._units(queries, born)
+        log = self._past(store) if any(unit.keys not in ran and unit.keys & known.keys() for unit in units) else None
         self._running = []
-        for unit in queries.units(born):
+        for unit in units:
             if unit.keys in ran:
                 self._running.append(replace(ran[unit.keys], unit=unit))
                 continue
-            matcher = unit.matcher(self._plan.events)
-            key = next(iter(unit.keys))
-            if now is not None and key not in known:
-                matcher.restore([], now, now - 1, {})
-            elif now is not None:
-                log = self._read_log(store) if log is None else log
-                state = known[key]
-                _require_kind(unit, state)
-                first = 0 if state.horizon is None else int(np.searchsorted(self._times(log), state.horizon, side="right"))
-                recent = log.slice(first, self._released(log) - first).combine_chunks()
-                matcher.restore(recent.to_batches(), now, state.horizon, state.state)
-            self._running.append(_Running(unit, born[key], matcher))
+            try:
+                self._running.append(self._started(unit, log))
+            except StateError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a query does, others do not suffer
+                self._running += self._started_alone(unit, log, error, everywhere)
+
+    def _units(self, queries: QuerySet, born: Mapping[str, int | None]) -> list[Unit]:
+        try:
+            return list(queries.units(born))
+        except Exception:
+            if not self._plan.suspends:
+                raise
+            return [queries.alone(item) for item in queries.queries]
+
+    def _started(self, unit: Unit, log: pa.Table | None) -> _Running:
+        """A unit where its queries are by the header: after the last watermark, the events before which are in `log`."""
+        known = {key: state for state in self.header.units for key in state.keys}
+        now, key = self.header.watermark, next(iter(unit.keys))
+        born = known[key].born if key in known else now
+        matcher = unit.matcher(self._plan.events)
+        if now is not None and key not in known:
+            matcher.restore([], now, now - 1, {})
+        elif now is not None:
+            assert log is not None
+            horizon, state = _joined([known[key] for key in unit.keys], unit)
+            first = 0 if horizon is None else int(np.searchsorted(self._times(log), horizon, side="right"))
+            matcher.restore(log.slice(first).combine_chunks().to_batches(), now, horizon, state)
+        return _Running(unit, born, matcher, UnitState(unit.keys, born, None), None).settled(now)
+
+    def _started_alone(self, unit: Unit, log: pa.Table | None, error: Exception, everywhere: bool) -> Iterator[_Running]:
+        """The queries of a unit that cannot be started, each by itself; those that cannot be either are suspended."""
+        self._require_suspending(unit, error)
+        for query in unit.queries:
+            try:
+                yield self._started(unit.alone(query), log)
+            except StateError:
+                raise
+            except Exception as own:  # noqa: BLE001
+                self._suspend(query, own, None, everywhere=everywhere)
 
     def _read_log(self, store: Store) -> pa.Table:
         """The events of the log in stream order."""
         segments = [self._read(store, item) for item in self.header.segments] or [self._plan.events.empty_table()]
         return in_stream_order(pa.concat_tables(segments), self._plan.schema)
+
+    def _past(self, store: Store) -> pa.Table:
+        """The events of the log that have been given to the matchers."""
+        log = self._read_log(store)
+        return log.slice(0, self._released(log))
 
     def _released(self, log: pa.Table) -> int:
         """How many events of the log have been given to the matchers."""
@@ -207,14 +274,20 @@ class Bucket:
         self._take_in(store, [*punctual, *made])
         if watermark is not None:
             watermark -= self._plan.lag
+        self.spent = []
+        failed = self.header.suspended
         if watermark is not None and watermark != before:
-            yield from self._release(watermark)
+            yield from self._release(store, watermark)
             self.header = replace(self.header, watermark=watermark)
         if rules is not None and rules != self.header.rules:
             yield from self._change(store, rules)
+        elif self.header.suspended != failed:
+            self._regroup(store)
         self._prune(store)
-        self._require_room()
+        self._require_room(store)
         self._save(store)
+        problems, self._problems = self._problems, []
+        yield from problems
 
     def _sorted_out(self, arrived: Sequence[pa.Table], watermark: int | None) -> tuple[list[pa.Table], pa.Table | None]:
         """The events that are in time, and those that are late."""
@@ -230,39 +303,136 @@ class Bucket:
         if kept:
             events = in_stream_order(pa.concat_tables(kept), self._plan.schema).combine_chunks()
             self._waiting.append(events)
-            for begin in range(0, events.num_rows, MOST_WRITTEN):
-                self._log(store, events.slice(begin, MOST_WRITTEN))
+            self._write(store, events)
 
-    def _release(self, watermark: int) -> Iterator[Labelled]:
+    def _release(self, store: Store, watermark: int) -> Iterator[Labelled]:
         """Gives the events before the watermark to the matchers, in stream order."""
+        released = self._plan.events.empty_table()
         if self._waiting:
             waiting = in_stream_order(pa.concat_tables(self._waiting), self._plan.schema)
             cut = int(np.searchsorted(self._times(waiting), watermark))
             released = waiting.slice(0, cut).combine_chunks()
             self._waiting = [waiting.slice(cut).combine_chunks()] if cut < waiting.num_rows else []
-            for batch in released.to_batches():
-                for item in self._running:
-                    yield from _labelled(item.unit, item.matcher.feed(batch))
-        for item in self._running:
-            yield from _labelled(item.unit, item.matcher.advance(watermark))
+        running, self._running = self._running, []
+        for item in running:
+            try:
+                found = self._advanced(item, released, watermark)
+                yield from list(found) if self._plan.suspends else found
+            except StateError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a query does, others do not suffer
+                yield from self._advanced_alone(store, item.unit, error, released, watermark)
+
+    def _advanced(self, item: _Running, released: pa.Table, watermark: int) -> Iterator[Labelled]:
+        """What a unit makes of events; then it is among those that run."""
+        spent = Spent(self._plan.budget, item.unit)
+        for batch in released.to_batches():
+            yield from self._shaped(spent.rows(item.matcher.feed(batch)))
+        yield from self._shaped(spent.rows(item.matcher.advance(watermark)))
+        self._running.append(item.settled(watermark))
+        self.spent.append(spent)
+
+    def _shaped(self, found: Iterator[tuple[StreamQuery, pa.RecordBatch]]) -> Iterator[Labelled]:
+        shape = self._plan.shape
+        for query, rows in found:
+            yield Labelled(MATCHES, query.name, query.version, rows if shape is None else shape(rows, query.version))
+
+    def _advanced_alone(
+        self, store: Store, unit: Unit, error: Exception, released: pa.Table, watermark: int
+    ) -> Iterator[Labelled]:
+        """What the queries of a unit that failed make of the events, each by itself, from the state before them."""
+        self._require_suspending(unit, error)
+        log = self._past(store)
+        for query in unit.queries:
+            try:
+                found = list(self._advanced(self._started(unit.alone(query), log), released, watermark))
+            except StateError:
+                raise
+            except Exception as own:  # noqa: BLE001
+                self._suspend(query, own, self._failing(unit.alone(query), log, own, released))
+            else:
+                yield from found
+
+    # Queries that fail
+
+    def _require_suspending(self, unit: Unit, error: Exception) -> None:
+        """Raises the error, with the names of the queries, where a failure stops the stream."""
+        if self._plan.suspends:
+            return
+        names = ", ".join(f"'{item.name}'" for item in unit.queries)
+        if isinstance(error, KleeneError):
+            problems = [replace(item, message=f"query {names}: {item.message}") for item in error.problems]
+            raise type(error)(problems, error.text) from error
+        error.add_note(f"in query {names}")
+        raise error
+
+    def _suspend(self, query: StreamQuery, error: Exception, event: str | None, *, everywhere: bool = False) -> None:
+        """From this micro-batch on the query is not matched in this bucket."""
+        message = described(error)
+        where = "" if event is None else f"\n  at the event {event}"
+        hint = "the others run on; correct it, or remove it: with another text, or paused and resumed, it starts again"
+        text = f"'{query.name}' is suspended: {message}{where}\n  hint: {hint}"
+        suspended = Suspended(query.key, query.name, query.version, self.header.watermark, text)
+        self.header = replace(self.header, suspended=(*self.header.suspended, suspended))
+        self._problems.append(_problem(query.name, query.version, text, everywhere))
+
+    def _failing(self, unit: Unit, log: pa.Table, error: Exception, released: pa.Table) -> str | None:
+        """The first event with which a query fails, found by halving; None if that would take long, or no event does it."""
+        if isinstance(error, LimitError | MemoryError) or not 0 < released.num_rows <= MOST_SEARCHED:
+            return None
+        times, ends = np.unique(self._times(released), return_index=True)
+        ends = np.append(ends[1:], released.num_rows)
+
+        def fails(place: int) -> bool:
+            try:
+                item = self._started(unit, log)
+                for batch in released.slice(0, int(ends[place])).to_batches():
+                    list(self._shaped(Spent(None, unit).rows(item.matcher.feed(batch))))
+                list(self._shaped(Spent(None, unit).rows(item.matcher.advance(int(times[place]) + 1))))
+            except Exception:  # noqa: BLE001 - that is the question
+                return True
+            return False
+
+        low, high = 0, times.size - 1
+        if not fails(high):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if fails(middle) else (middle + 1, high)
+        schema = self._plan.schema
+        names = dict.fromkeys(name for name in (schema.time, schema.type, *self._plan.keys, *schema.order_by) if name)
+        (row,) = (
+            released.select([name for name in names if name in released.schema.names]).slice(int(ends[low]) - 1, 1).to_pylist()
+        )
+        return ", ".join(f"{name} = {value}" for name, value in row.items())
 
     def _change(self, store: Store, rules: str) -> Iterator[Labelled]:
         """From here on other rules hold; queries that stay go on."""
         compiled = self._compile(rules)
         known = () if self.header.rules is None else self._compile(self.header.rules).problems
-        self.header = replace(self.header, rules=rules, units=self._states())
-        self._run(store, compiled.queries, self._running)
+        keys = {item.key for item in compiled.queries.queries}
+        suspended = tuple(item for item in self.header.suspended if item.key in keys)
+        self.header = replace(self.header, rules=rules, units=self._states(), suspended=suspended)
+        self._run(store, compiled.queries, self._running, everywhere=True)
         for query, version, text in compiled.problems:
-            if not self._plan.delivers_late or (query, version, text) in known:
-                continue
-            row = {"query": [query], "query_version": pa.array([version], pa.int32()), "problem": [text]}
-            yield Labelled(PROBLEM, query, version, pa.record_batch(row))
+            if self._plan.delivers_late and (query, version, text) not in known:
+                yield _problem(query, version, text, everywhere=True)
+
+    def _regroup(self, store: Store) -> None:
+        """Has queries matched together again that were not while one of them failed."""
+        self.header = replace(self.header, units=self._states())
+        rules = self.header.rules
+        self._run(store, self._plan.queries if rules is None else self._compile(rules).queries, self._running)
 
     def _compile(self, rules: str) -> Compiled:
         assert self._plan.compile is not None
         return self._plan.compile(rules)
 
     # The log
+
+    def _write(self, store: Store, events: pa.Table) -> None:
+        for begin in range(0, events.num_rows, MOST_WRITTEN):
+            self._log(store, events.slice(begin, MOST_WRITTEN))
 
     def _log(self, store: Store, events: pa.Table) -> None:
         """Writes a segment; the last ones are merged while they are about as long, so that there are not many."""
@@ -281,15 +451,10 @@ class Bucket:
         self.header = replace(self.header, segments=tuple(segments))
 
     def _prune(self, store: Store) -> None:
-        """Lets go of segments that no unit needs, and no event of which is waiting."""
-        watermark = self.header.watermark
-        if watermark is None:
+        """Drops segments that no unit needs, and no event of which is waiting."""
+        horizon = self._horizon()
+        if horizon is None:
             return
-        horizons = [item.matcher.horizon for item in self._running]
-        known = [item for item in horizons if item is not None]
-        if len(known) < len(horizons):
-            return
-        horizon = min([watermark - 1, *known])
         kept = []
         for segment in self.header.segments:
             if segment.last > horizon:
@@ -298,8 +463,45 @@ class Bucket:
                 store.drop_segment(segment.number)
         self.header = replace(self.header, segments=tuple(kept))
 
-    def _require_room(self) -> None:
-        count, most = sum(segment.rows for segment in self.header.segments), self._plan.max_events
+    def _horizon(self) -> int | None:
+        """Events at or before this time matter to nobody; None if all do."""
+        horizons = [item.state.horizon for item in self._running]
+        known = [item for item in horizons if item is not None]
+        watermark = self.header.watermark
+        return None if watermark is None or len(known) < len(horizons) else min([watermark - 1, *known])
+
+    def _compact(self, store: Store) -> None:
+        """Writes the log again, without events that matter to nobody."""
+        horizon = self._horizon()
+        if horizon is not None:
+            log = self._read_log(store)
+            for segment in self.header.segments:
+                store.drop_segment(segment.number)
+            self.header = replace(self.header, segments=())
+            self._write(store, log.slice(int(np.searchsorted(self._times(log), horizon, side="right"))))
+
+    def _lasting(self) -> list[StreamQuery]:
+        """The queries without a window for which the earliest events are kept."""
+        horizon, watermark = self._horizon(), self.header.watermark
+        if watermark is None or horizon == watermark - 1:
+            return []
+        holding = [item.unit for item in self._running if item.state.horizon in (None, horizon)]
+        windows = ((query, query.plan.bound) for unit in holding for query in unit.queries)
+        return [query for query, bound in windows if bound.window is None and bound.count_window is None]
+
+    def _require_room(self, store: Store) -> None:
+        """That the log is not too long. A query that keeps all events for ever does not take the room of others."""
+        most = self._plan.max_events
+        if self.rows > most and self._plan.suspends:
+            lasting = self._lasting()
+            for query in lasting:
+                message = f"it has no window, and the bucket would keep {self.rows:,} events"
+                hint = f"give it a window, or the stream max_events of more than {most:,}"
+                self._suspend(query, LimitError(Problem(message, hint=hint)), None)
+            if lasting:
+                self._regroup(store)
+                self._compact(store)
+        count = self.rows
         if count > most:
             message = f"a bucket of the stream would keep {count:,} events, of which {self.waiting:,} wait for the watermark"
             hint = (
@@ -313,17 +515,14 @@ class Bucket:
         store.put_header(self.header.encode())
 
     def _states(self) -> tuple[UnitState, ...]:
-        return tuple(
-            UnitState(item.unit.keys, item.born, item.matcher.horizon, item.matcher.snapshot(), item.unit.kind)
-            for item in self._running
-        )
+        return tuple(item.state for item in self._running)
 
     def _due(self) -> int | None:
         """The next watermark at which something is to be done though no event comes."""
         watermark = self.header.watermark
         found = [int(self._times(table).min()) + 1 for table in self._waiting]
         if watermark is not None:
-            found += [due for item in self._running if (due := item.matcher.due(watermark)) is not None]
+            found += [item.due for item in self._running if item.due is not None]
             found += [gone for gone in self._gone() if gone > watermark]
         return min(found) + self._plan.lag if found else None
 
@@ -334,6 +533,11 @@ class Bucket:
             yield max(item.last for item in self.header.segments) + memory + 1
 
     # What is held
+
+    @property
+    def rows(self) -> int:
+        """How many events are in the log."""
+        return sum(segment.rows for segment in self.header.segments)
 
     @property
     def waiting(self) -> int:
@@ -362,7 +566,22 @@ def _require_kind(unit: Unit, known: UnitState) -> None:
         )
 
 
-def _labelled(unit: Unit, found: Iterator[Any]) -> Iterator[Labelled]:
-    for query, rows in map(unit.labelled, found):
-        if rows.num_rows:
-            yield Labelled(MATCHES, query.name, query.version, rows)
+def _joined(known: Sequence[UnitState], unit: Unit) -> tuple[int | None, State]:
+    """From where the queries of a unit go on, and what they know; if they ran apart, their events tell all."""
+    for state in known:
+        _require_kind(unit, state)
+    if all(state is known[0] for state in known):
+        return known[0].horizon, known[0].state
+    horizons = [state.horizon for state in known if state.horizon is not None]
+    return (min(horizons) if len(horizons) == len(known) else None), {}
+
+
+def _problem(query: str, version: int, text: str, everywhere: bool) -> Labelled:
+    row = {"query": [query], "query_version": pa.array([version], pa.int32()), "problem": [text]}
+    return Labelled(PROBLEM, query, version, pa.record_batch(row), everywhere)
+
+
+def described(error: Exception) -> str:
+    """An error in words, of bounded length: what a library raises may have the query in it."""
+    text = str(error) if isinstance(error, KleeneError) else f"an error that was not foreseen, {type(error).__name__}: {error}"
+    return text if len(text) <= MOST_TOLD else f"{text[:MOST_TOLD]}..."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import uuid4
 from zlib import crc32
 
@@ -11,6 +12,8 @@ import pyarrow as pa
 
 from kleene.common.schema import EventSchema
 from kleene.runtime.stream_bucket import BucketPlan, Compiled
+from kleene.runtime.stream_budget import Budget
+from kleene.runtime.stream_rows import rows_schema, uniform_rows
 from kleene.runtime.stream_units import QuerySet
 
 EVENTS, MADE, RULES = "events", "made", "rules"
@@ -21,7 +24,7 @@ METRICS = "metrics"
 
 LABELLED = (
     "kind string, query string, version int, rows long, blob binary, events long, late long, bad long, waiting long, "
-    "kept long, runs long, state_rows long, state_bytes long, lag_ms long"
+    "kept long, runs long, state_rows long, state_bytes long, lag_ms long, cpu_ms long, budget long, suspended long"
 )
 PACKED = f"group int, {LABELLED}"
 LABELS = pa.schema(
@@ -69,6 +72,10 @@ class StreamPlan:
     """The events of earlier stages that are read too."""
     lag: int = 0
     """How far this stage stays behind the watermark, because those events come that much later."""
+    suspends: bool = False
+    """Whether a query that fails is suspended; else it stops the stream."""
+    budget: Budget | None = None
+    """Of each query, in one bucket and micro-batch."""
     watched: tuple[str, ...] = ()
     """Types of events that later stages read: if they are late, the first one delivers them."""
     name: str = field(default_factory=lambda: uuid4().hex)
@@ -80,6 +87,7 @@ class StreamPlan:
     def bucket_plans(self) -> dict[int, BucketPlan]:
         """The plan of each group's bucket."""
         found: dict[int, BucketPlan] = {}
+        shape = None if self.compile is None else partial(uniform_rows, schema=rows_schema(self.schema, self.kept))
         for number, item in enumerate(self.distributions):
             plan = BucketPlan(
                 self.schema,
@@ -91,6 +99,9 @@ class StreamPlan:
                 compile=self.compile,
                 lag=self.lag,
                 max_events=self.max_events,
+                suspends=self.suspends,
+                budget=self.budget,
+                shape=shape,
             )
             assert found.keys().isdisjoint(item.groups)
             found |= dict.fromkeys(item.groups, plan)

@@ -62,6 +62,18 @@ class UnitState:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspended:
+    """A query that failed, and is not matched any more in this bucket."""
+
+    key: str
+    query: str
+    version: int
+    watermark: int | None
+    """That had been reached before the micro-batch in which it failed."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Header:
     """Everything but the events."""
 
@@ -77,6 +89,7 @@ class Header:
     timer: int | None = None
     rules: str | None = None
     """The rules in force, where they can change."""
+    suspended: tuple[Suspended, ...] = ()
 
     def encode(self) -> bytes:
         blobs = [_encode_columns(unit.state) for unit in self.units]
@@ -93,6 +106,8 @@ class Header:
             "timer": self.timer,
             "rules": self.rules,
         }
+        if self.suspended:
+            described["suspended"] = [asdict(item) for item in self.suspended]
         text = json.dumps(described).encode()
         return b"".join((MAGIC, struct.pack("<HI", FORMAT, len(text)), text, *blobs))
 
@@ -131,6 +146,7 @@ def _decoded(blob: bytes, begin: int, end: int) -> Header:
         tuple(units),
         described["timer"],
         described["rules"],
+        tuple(Suspended(**item) for item in described.get("suspended", ())),
     )
 
 

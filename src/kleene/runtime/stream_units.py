@@ -60,6 +60,10 @@ class Unit:
             return "matches"
         return "counters" if isinstance(self.plan, CounterPlan | SharedCounters) else "patterns"
 
+    def alone(self, query: StreamQuery) -> Unit:
+        """One of its queries by itself."""
+        return Unit((query,), query.plan, self.multi)
+
     def matcher(self, events: pa.Schema) -> Any:
         """A matcher for events with an Arrow schema; bad rows have been dealt with before."""
         if isinstance(self.plan, PatternGroup):
@@ -94,6 +98,10 @@ class QuerySet:
             cohorts.setdefault(born[item.key], []).append(item)
         for members in cohorts.values():
             yield from self._cohort({item.name: item for item in members})
+
+    def alone(self, query: StreamQuery) -> Unit:
+        """One of the queries by itself."""
+        return Unit((query,), query.plan, self.multi or MultiOptions(search="none"))
 
     def _cohort(self, members: dict[str, StreamQuery]) -> Iterator[Unit]:
         multi = self.multi or MultiOptions(search="none")
