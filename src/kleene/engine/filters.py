@@ -268,9 +268,11 @@ class Body:
     def _searched(self, node: p.In) -> Truth:
         """Membership in a long list; numbers of different kinds are compared as floating point, as one by one."""
         number, known, is_float = self.value(node.operand)
+        assert isinstance(node.items, tuple)
         values = [item.value for item in node.items if isinstance(item, p.Literal)]
         present = [value for value in values if value is not None]
-        as_floats = [float(value) for value in present if is_float or isinstance(value, float)]
+        numbers = [value for value in present if isinstance(value, int | float)]
+        as_floats = [float(value) for value in numbers if is_float or isinstance(value, float)]
         others = [value for value in present if not (is_float or isinstance(value, float))]
         found = [self._search(node, number, Constant(tuple(others), is_float=False, is_list=True))] if others else []
         if as_floats:
@@ -419,8 +421,9 @@ def _is_searchable(items: Sequence[p.Expression]) -> bool:
     if not all(isinstance(item, p.Literal) for item in items):
         return False
     values = [item.value for item in items if isinstance(item, p.Literal) and item.value is not None]
-    if all(isinstance(value, int | float) for value in values):
-        return all(isinstance(value, float) or -(2**63) <= value < 2**63 for value in values)
+    numbers = [value for value in values if isinstance(value, int | float)]
+    if len(numbers) == len(values):
+        return all(isinstance(value, float) or -(2**63) <= value < 2**63 for value in numbers)
     return len({type(value) for value in values}) == 1
 
 

@@ -28,6 +28,7 @@ SUFFIX = ".nbc"
 
 _function_cache: Any = caching.FunctionCache
 _results: Any = caching.CompileResultCacheImpl
+_dumps: Any = dumps
 
 
 class KernelCache(_function_cache):  # type: ignore[misc]
@@ -83,7 +84,7 @@ class _Files:
 
     def save(self, key: Any, data: Any) -> None:
         """Writes to a name of its own first."""
-        content = dumps((key, data))
+        content = _dumps((key, data))
         path = self._path(key)
         written = path.with_name(f"{path.name}.tmp.{uuid.uuid4().hex[:16]}")
         try:
