@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -272,6 +273,24 @@ def test_damaged_files_are_compiled_again(tmp_path: Path) -> None:
         assert use(KLEENE_CACHE_DIR=str(cache))[0] == 2
         assert use(KLEENE_CACHE_DIR=str(cache))[0] == 0
     assert sorted(cache.rglob("*.nbc")) == files
+
+
+def test_files_that_nobody_reads_are_deleted(tmp_path: Path) -> None:
+    cache_files = pytest.importorskip("kleene.engine.kernels.cache_files")
+    folder = {"KLEENE_CACHE_DIR": str(tmp_path)}
+    assert use(**folder)[0] == 2
+    kept = set(tmp_path.rglob("*.nbc"))
+    other = tmp_path / "another-version" / "kernels"
+    other.mkdir(parents=True)
+    (other / "left.nbc").touch()
+    (other / "left.nbc.tmp.0").touch()
+    for path in tmp_path.rglob("*.nbc*"):
+        os.utime(path, (time.time() - (cache_files.UNUSED_DAYS + 1) * cache_files.DAY,) * 2)
+    assert use(**folder)[0] == 0, "what is read is not deleted"
+    cache_files.drop_unused(tmp_path)
+    assert set(tmp_path.rglob("*.nbc")) < kept
+    assert use(**folder)[0] == 0
+    assert not other.parent.exists()
 
 
 def flipped(content: bytes) -> bytes:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -24,11 +25,6 @@ from kleene.engine.kernels.cache_directory import private_directory, version
 F = TypeVar("F", bound=Callable[..., Any])
 
 COMPILED = os.environ.get("KLEENE_KERNELS", "compiled") != "python"
-
-DAY = 24 * 60 * 60
-
-UNUSED_DAYS = 30
-"""Generated filters that were not loaded for so many days are deleted from the cache."""
 
 BlockFilter = Callable[..., int]
 """`f(level, bound, stack, selected, n, ints, floats, valid, constants) -> n`: keeps, in place, those of the first n entries of
@@ -130,10 +126,9 @@ def generated(source: str, name: str) -> Callable[..., int]:
     """
     text = f"import numpy as np\n\n\n{source}"
     digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-    module = ModuleType(f"{__name__}.generated_{name}_{digest}")
-    exec(compile(text, f"generated/{name}_{digest}.py", "exec"), vars(module))  # noqa: S102 - generated from bound trees, no user text in it
-    sys.modules[module.__name__] = module  # where numba's cache looks for it
-    return cast(Callable[..., int], getattr(module, name))
+    namespace: dict[str, Any] = {"__name__": f"{__name__}.generated_{name}_{digest}"}
+    exec(compile(text, f"generated/{name}_{digest}.py", "exec"), namespace)  # noqa: S102 - generated from bound trees, no user text in it
+    return cast(Callable[..., int], namespace[name])
 
 
 def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
@@ -146,8 +141,24 @@ def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
 def _compile(signature: Any, function: Callable[..., int]) -> Callable[..., int]:
     """A function in the form that a compiled kernel can call through a pointer."""
     compiled: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options={"error_model": "numpy"})
-    _kept(compiled, function).compile()
+    with _importable(function):
+        _kept(compiled, function).compile()
     return cast(Callable[..., int], compiled)
+
+
+@contextmanager
+def _importable(function: Callable[..., Any]) -> Iterator[None]:
+    """Lists the module of a generated function among those that are imported, where numba's cache looks for it."""
+    name = function.__module__
+    if name in sys.modules:
+        yield
+        return
+    module = sys.modules[name] = ModuleType(name)
+    vars(module).update(function.__globals__)
+    try:
+        yield
+    finally:
+        sys.modules.pop(name, None)
 
 
 def compile_filter(function: BlockFilter) -> BlockFilter:

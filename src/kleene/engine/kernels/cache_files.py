@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import pickle
 import sys
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +27,9 @@ from kleene.engine.kernels.cache_directory import version
 
 DIGEST = 16
 SUFFIX = ".nbc"
+DAY = 24 * 60 * 60
+UNUSED_DAYS = 30
+"""Files that no process has read for this many days are deleted when another is written."""
 
 _function_cache: Any = caching.FunctionCache
 _results: Any = caching.CompileResultCacheImpl
@@ -41,7 +46,7 @@ class KernelCache(_function_cache):  # type: ignore[misc]
         self._py_func = function
         self._impl = _Results(function)
         self._cache_path = str(folder)
-        self._cache_file = _Files(folder, f"{place.stem}.{function.__qualname__}-{function.__code__.co_firstlineno}")
+        self._cache_file = _Files(directory, folder, f"{place.stem}.{function.__qualname__}-{function.__code__.co_firstlineno}")
         self.enable()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -67,16 +72,21 @@ class _Results(_results):  # type: ignore[misc]
 class _Files:
     """Files by the key of their contents: signature, processor, byte code."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, directory: Path, folder: Path, name: str) -> None:
+        self._directory = directory
         self._folder = folder
         self._name = name.replace("<", "").replace(">", "")
 
     def load(self, key: Any) -> Any:
         """What was saved under a key, or None."""
+        path = self._path(key)
         try:
-            content = self._path(key).read_bytes()
+            content = path.read_bytes()
         except OSError:
             return None
+        with contextlib.suppress(OSError):  # of a cache that others wrote
+            if time.time() - path.stat().st_mtime > DAY:
+                path.touch()
         if content[:DIGEST] != _digest(content[DIGEST:]):
             return None
         known, data = pickle.loads(content[DIGEST:])  # noqa: S301 - of a private folder
@@ -94,6 +104,7 @@ class _Files:
         except OSError:
             with contextlib.suppress(OSError):
                 written.unlink()
+        drop_unused(self._directory)
 
     def flush(self) -> None:
         """Forgets what is kept of the function."""
@@ -103,6 +114,18 @@ class _Files:
     def _path(self, key: Any) -> Path:
         made_by = (numba.__version__, sys.implementation.cache_tag)
         return self._folder / f"{self._name}.{_digest(repr((made_by, key)).encode()).hex()}{SUFFIX}"
+
+
+def drop_unused(directory: Path) -> None:
+    """Deletes what no process has read for a month, of any version, and folders that are empty then."""
+    oldest = time.time() - UNUSED_DAYS * DAY
+    for folder, _, names in os.walk(directory, topdown=False):
+        for path in (Path(folder, name) for name in names if SUFFIX in name):
+            with contextlib.suppress(OSError):  # another process may delete it, too
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
+        with contextlib.suppress(OSError):  # it is not empty
+            Path(folder).rmdir()
 
 
 def _digest(content: bytes) -> bytes:

@@ -76,6 +76,9 @@ LONG = "PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.x < b.x AND b.x < c.x WITHIN 
 
 REPEATED = 10
 
+TIMED = "PATTERN SEQ(A a, B b) WHERE [k] WITHIN 1 second"
+"""Over times in nanoseconds, as pandas has them."""
+
 
 def warm_up(tell: Callable[[str], None]) -> None:
     """Runs everything; `tell` hears how far it is."""
@@ -91,6 +94,7 @@ def warm_up(tell: Callable[[str], None]) -> None:
         steps.append(partial(query(LONG).match, _repeated(table), **ROLES))
     for table in _encodings(made):
         steps += [partial(query(MATCHED[0][0]).match, each, **ROLES) for each in (table, _sent(table))]
+    steps.append(partial(query(TIMED).match, made.set_column(0, "ts", made.column(0).cast(pa.timestamp("ns"))), **ROLES))
     for number, step in enumerate(steps):
         tell(f"compiling kernels: {number} of {len(steps)} queries")
         step()
