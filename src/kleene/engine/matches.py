@@ -98,6 +98,14 @@ class Matches:
         held[match[shared]] = False
         return held
 
+    def binds(self, variables: Sequence[str], match: Array, places: Array, rows: int) -> Array:
+        """For pairs of a match and a place, whether one of the variables holds the place; places are below `rows`."""
+        held = np.zeros(match.size, bool)
+        for variable in variables:
+            own, bound = self.elements_of(variable)
+            held |= np.isin(match * rows + places, own * rows + bound)
+        return held
+
     def places(self) -> Iterator[Array]:
         """All places, in no particular order."""
         yield from self.singles.values()

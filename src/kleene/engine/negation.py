@@ -54,6 +54,8 @@ class NegativeIndex:
         self._component = component
         self._after = [positives[index] for index in component.after]
         self._before = [positives[index] for index in component.before]
+        self._beside = [positives[index] for index in component.beside]
+        self._by_pairs = bool(component.predicates or self._beside)
         self._order = order
         self._method = method
         self._window = window or 0
@@ -87,7 +89,7 @@ class NegativeIndex:
         found = np.full(matches.count, self._ts.size, np.int64)
         if self._rows.size == 0:
             return found
-        if self._component.predicates:
+        if self._by_pairs:
             for match, row in self._forbidden(bound, matches):
                 np.minimum.at(found, match, row)
             return found
@@ -96,7 +98,7 @@ class NegativeIndex:
         return np.where(inside < 0, found, inside)
 
     def _forbidden(self, bound: BoundQuery, matches: Matches) -> Iterator[tuple[Array, Array]]:
-        """Pairs of a match and a negative row in its interval that satisfies the predicates, in blocks."""
+        """Pairs of a match and a negative row in its interval that it does not bind and that satisfies the predicates."""
         room = max(PAIRS, self._rows.size)
         undecided = np.full(matches.count, -1, np.int64)
         pair_match, pair_row = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -118,7 +120,7 @@ class NegativeIndex:
         return first, last, after_rows, before_rows, match_keys, self._window, self._ts, self._rank
 
     def _probe(self, common: Intervals, begin: int, found: Array, pair_match: Array, pair_row: Array) -> tuple[int, int]:
-        out = (begin, bool(self._component.predicates), found, pair_match, pair_row)
+        out = (begin, self._by_pairs, found, pair_match, pair_row)
         if self._method == "key_index":
             return kernels.probe(*common, self._bounds, self._rows, *out)
         if self._method == "time_index":
@@ -126,14 +128,15 @@ class NegativeIndex:
         return kernels.scan(*common, self._own, self._rows, *out)
 
     def _decide(self, bound: BoundQuery, matches: Matches, pair_match: Array, pair_row: Array) -> Array:
-        """Which pairs of a match and a negative row satisfy all of the component's predicates."""
+        """Which pairs of a match and a negative row that is none of its own satisfy all of the component's predicates."""
         # Pairs come in order of the matches; only the matches that have some are looked at, as rows.
         new = np.ones(pair_match.size, bool)
         new[1:] = pair_match[1:] != pair_match[:-1]
         asked = matches.take(pair_match[new]).mapped(self._order)
-        pairs = MatchRows(asked, np.cumsum(new) - 1, {self._component.event.variable: pair_row})
+        number = np.cumsum(new) - 1
+        pairs = MatchRows(asked, number, {self._component.event.variable: pair_row})
         evaluator = MatchEvaluator(bound, self._working.gather, pairs)
-        held = np.ones(pair_match.size, bool)
+        held = ~asked.binds(self._beside, number, pair_row, self._ts.size)
         for predicate in self._component.predicates:
             held &= evaluator.holds(predicate)
         return held

@@ -252,9 +252,11 @@ class Judge:
         return begin, end
 
     def _matches_negative(self, negative: Negative, matches: Matches, numbers: Array, rows: Array) -> Array:
-        """Which pairs of a combination and an event have the same keys and meet the negative component's conditions."""
+        """Which pairs of a combination and an event that it does not hold have the same keys and meet the negative component's
+        conditions.
+        """
         bound, name = self.stream.bound, negative.event.variable
-        held = np.ones(numbers.size, bool)
+        held = ~matches.binds([*matches.singles, *matches.lists], numbers, rows, self.stream.table.num_rows)
         if not numbers.size:
             return held
         for test in bound.equivalences:

@@ -43,6 +43,18 @@ class Branch:
         count = len(self.positives)
         return len(self.order) == count * (count - 1) // 2
 
+    def beside(self, negative: Negative) -> tuple[int, ...]:
+        """The positive components whose events may be of a type of a negative one, and in its interval: it means others.
+
+        >>> branch, = normalize(Sequence((Event(("A",), "a"), Event(("A",), "n", negated=True), Event(("B",), "b"))))
+        >>> branch.beside(branch.negatives[0])
+        ()
+        """
+        outside = {*negative.after, *negative.before}
+        outside |= {i for i, j in self.order if j in negative.after} | {j for i, j in self.order if i in negative.before}
+        shared = (i for i, event in enumerate(self.positives) if set(event.types) & set(negative.event.types))
+        return tuple(i for i in shared if i not in outside)
+
 
 def normalize(pattern: Pattern) -> tuple[Branch, ...]:
     """The branches of a pattern, in order of appearance, without duplicates.

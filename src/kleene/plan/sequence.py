@@ -88,6 +88,8 @@ class NegativeComponent:
     predicates: tuple[Expression, ...]
     keyed: bool
     """Whether only events of the match's own partition can be meant."""
+    beside: tuple[int, ...]
+    """The positive components whose events may be in the interval, and of its types: they are not meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +350,7 @@ def negative_component(
         tuple(own) if in_scan else (),
         tuple(predicates),
         keyed,
+        branch.beside(item),
     )
 
 

@@ -26,6 +26,8 @@ def _occurs(stream: Stream, branch: Branch, chosen: tuple[Elements, ...], negati
     for p in stream.sorted_positions:
         if stream.types[p] not in negative.event.types or merge(key, stream.keys[p]) is None:
             continue
+        if any(p in elements for elements in chosen):
+            continue  # it means an event that the match does not bind
         if _in_interval(stream, chosen, negative, key, p):
             occurrence = {**bindings, negative.event.variable: p}
             if all(stream.holds(item, occurrence) for item in conditions):
