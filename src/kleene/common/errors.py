@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kleene.common.terminal import masked, printable
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -91,18 +93,18 @@ def render(problem: Problem, text: str | None) -> str:
             ^
       hint: did you mean 'a'?
     """
-    lines = [problem.message]
+    lines = [printable(problem.message)]
     if problem.span is not None and text is not None:
         start = min(problem.span.start, len(text))
         line, column = locate(text, start)
         lines[0] += f" at line {line}, column {column}"
-        source = text.split("\n")[line - 1]
+        source = masked(text.split("\n")[line - 1].rstrip("\r"))
         width = max(1, min(problem.span.end - start, len(source) - column + 1))
         left, shown, offset = _excerpt(source, column - 1)
         lines.append(f"  {left}{shown}".replace("\t", " "))
         lines.append("  " + " " * (offset + len(left)) + "^" * min(width, max(1, len(shown) - offset)))
     if problem.hint:
-        lines.append(f"  hint: {problem.hint}")
+        lines.append(f"  hint: {printable(problem.hint)}")
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from kleene.common.errors import KleeneError
 from kleene.interfaces.commands import COMMANDS
 from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.terminal import say
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _reader_left()
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)  # noqa: T201
+        say("interrupted")
         return INTERRUPTED
     except UsageError as error:
         return _usage(arguments.parser, error)
@@ -84,12 +85,12 @@ def _is_users(error: Exception) -> bool:
 
 def _usage(parser: argparse.ArgumentParser, error: UsageError) -> int:
     parser.print_usage(sys.stderr)
-    print(f"{parser.prog}: error: {error}", file=sys.stderr)  # noqa: T201
+    say(f"{parser.prog}: error: {error}")
     return WRONG_USAGE
 
 
 def _report(error: Exception) -> int:
-    print(f"error: {_words(error)}", file=sys.stderr)  # noqa: T201
+    say(f"error: {_words(error)}")
     return FAILED
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kleene.common.errors import BindingError, PlanningError, Problem, nearest
+from kleene.common.paths import path_segments
 from kleene.runtime.spark_batch import worker_interpreter
 from kleene.runtime.spark_packing import broadcast, packed
 from kleene.runtime.spark_streaming import NEW_RULES, decoded, observed, operated
@@ -108,9 +109,10 @@ class StreamRun:
 
         Args:
             sinks: By kind (`matches`, or the name of a query; `late`, `bad_rows`, `problems`) a folder, or a function of the
-                DataFrame of a micro-batch and its number. `matches` of several queries go to a subfolder for each. A folder
-                gets a subfolder `batch=N` for each micro-batch that has rows, which is written anew if the micro-batch is:
-                every row is there once. A function may be called again with the same number and rows.
+                DataFrame of a micro-batch and its number. `matches` of several queries go to a subfolder for each, named as
+                the query (what cannot be part of a path is percent-encoded). A folder gets a subfolder `batch=N` for each
+                micro-batch that has rows, which is written anew if the micro-batch is: every row is there once. A function may
+                be called again with the same number and rows.
             checkpoint: The folder of the checkpoint.
             trigger: How often, as arguments of `DataStreamWriter.trigger`: {"processingTime": "5 seconds"}.
             name: The query's name.
@@ -143,13 +145,15 @@ class StreamRun:
             problems = [Problem("nothing is written", hint="give a sink: {'matches': folder}")]
         if problems:
             raise BindingError(problems)
+        apart = len(self.schemas) > 1 and isinstance(sinks.get(MATCHES), str)
+        segments = path_segments(self.schemas) if apart else {}
         found = []
         for name, sink in sinks.items():
             if name in KINDS:
                 found.append(_Target(name, KINDS[name], None, sink, partial(self._rows, name=name)))
                 continue
             for query in self.schemas if name == MATCHES else (name,):
-                own = f"{sink}/{query}" if isinstance(sink, str) and name == MATCHES and len(self.schemas) > 1 else sink
+                own = f"{sink}/{segments[query]}" if name == MATCHES and segments else sink
                 label = None if self.rules is not None else query
                 found.append(_Target(name, MATCHES, label, own, partial(self._matches, query=query)))
         return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.terminal import put
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
             queries.explain(arrow, **shared.roles(arguments))  # what the others return is known from their plans
     elif arrow is not None:
         _bind(arguments, query, arrow)
-    print(to_text(query))
+    put(to_text(query))
     return 0
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
+from kleene.common.terminal import printable
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
@@ -15,13 +17,14 @@ _ELEMENTS_SHOWN = 3
 def show(matches: pa.Table, console: Console, title: str | None = None) -> None:
     """Prints a table of matches; all rows given are shown."""
     from rich.table import Table
+    from rich.text import Text
 
     names = [name for name in matches.schema.names if name not in ("query", "match_id")]
     shown = Table(title=title, title_justify="left", header_style="bold", show_lines=_has_events(matches))
     for name in names:
-        shown.add_column(name, overflow="fold")
+        shown.add_column(Text(printable(name)), overflow="fold")
     for row in matches.select(names).to_pylist():
-        shown.add_row(*(cell(row[name]) for name in names))
+        shown.add_row(*(Text(printable(cell(row[name]))) for name in names))
     console.print(shown)
 
 

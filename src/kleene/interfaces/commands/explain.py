@@ -8,6 +8,7 @@ from typing import Any
 
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.terminal import put
 
 HELP = "show the plan of a query"
 DESCRIPTION = (
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         plans: dict[str, Any] = {name: queries[name].explain(events, analyze=True, stats=known, **options)}
     else:
         plans = {**queries.explain(events.schema, stats=known and {name: known}, **options)}
-    print(*(plans[own] for own in queries.order), sep="\n\n")
+    put("\n\n".join(str(plans[own]) for own in queries.order))
     if arguments.svg is not None:
         Path(arguments.svg).write_text(plans[name].svg(), encoding="utf-8")
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from kleene.interfaces.commands import events
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
+from kleene.interfaces.commands.terminal import say
 
 if TYPE_CHECKING:
     from kleene.interfaces.workload import Workload
@@ -63,9 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
         page = queries.explore(table, **_options(arguments, queries))
     path = page.save(arguments.output)
     counts = [plural(page.shown["matches"], "match", "matches"), plural(page.shown["events"], "event", "events")]
-    print(f"{', '.join(counts)}: {path}", file=sys.stderr)
+    say(f"{', '.join(counts)}: {path}")
     for notice in page.notices:
-        print(f"note: {notice}", file=sys.stderr)
+        say(f"note: {notice}")
     return 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import errno
 import json
-import sys
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kleene.interfaces.commands import output
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.progress import Progress
+from kleene.interfaces.commands.terminal import say
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     with Progress("wrote", arguments.events) as progress:
         write(schema, progress.counted(batches), Path(arguments.output))
-        print(f"{progress.rows:,} events, {arguments.output}, {progress.seconds:.2f} s", file=sys.stderr)
+        say(f"{progress.rows:,} events, {arguments.output}, {progress.seconds:.2f} s")
     return 0
 
 

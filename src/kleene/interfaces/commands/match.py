@@ -18,6 +18,7 @@ from kleene.interfaces.commands import events, output
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
+from kleene.interfaces.commands.terminal import say
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -276,7 +277,7 @@ def _summary(found: Found, progress: Progress, *, with_metrics: bool) -> None:
     if found.compressed:
         counts[-1] += f" in {plural(found.rows, 'row', 'rows')}"
     counts += [plural(bad_rows, "bad row", "bad rows")] if bad_rows else []
-    print(f"{', '.join(counts)}, {progress.seconds:.2f} s", file=sys.stderr)
+    say(f"{', '.join(counts)}, {progress.seconds:.2f} s")
     if metrics is None:
         return
 
@@ -284,8 +285,8 @@ def _summary(found: Found, progress: Progress, *, with_metrics: bool) -> None:
 
     dropped = dropped_at_limits(metrics)
     if dropped:
-        print(f"warning: {dropped}: the matches are not all there are", file=sys.stderr)
+        say(f"warning: {dropped}: the matches are not all there are")
     if with_metrics:
         for name, value in dataclasses.asdict(metrics).items():
             if value:
-                print(f"  {name}: {value:,}", file=sys.stderr)
+                say(f"  {name}: {value:,}")

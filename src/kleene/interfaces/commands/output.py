@@ -15,7 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from kleene.common.terminal import printable
 from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.terminal import PrintableBytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +54,9 @@ def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: str | None
 @contextmanager
 def _standard_output() -> Iterator[IO[bytes]]:
     """Standard output with a buffer: without one (`python -u`, PYTHONUNBUFFERED) a write to a pipe may stop half way."""
-    raw = sys.stdout.buffer
+    raw: Any = sys.stdout.buffer
+    if sys.stdout.isatty():
+        raw = PrintableBytes(raw)
     if not isinstance(raw, io.RawIOBase):
         yield raw
         return
@@ -150,9 +154,16 @@ def _table(batch: pa.RecordBatch) -> pa.Table:
 
 def _json(value: Any) -> str:
     try:
-        return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), default=_plain, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(_finite(value), default=_plain, ensure_ascii=False, allow_nan=False)
+    return text if text.isascii() else _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    """JSON with escapes for what a terminal obeys, or UTF-8 cannot write; it reads the same."""
+    shown = printable(text)
+    return text if shown == text else json.dumps(json.loads(text))
 
 
 def _plain(value: Any) -> Any:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import DataError, Problem
 from kleene.interfaces.commands.arguments import UsageError
+from kleene.interfaces.commands.terminal import say
 
 if TYPE_CHECKING:  # these take as long to load as all that the help of the command needs
     import importlib.metadata
@@ -110,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         packed = pack(path, packages=arguments.packages, warm=not arguments.no_warm_up, tell=status.update)
     kleene = f"kleene {importlib.metadata.version('kleene')} with {len(packed.packages) - 1} packages"
     size = f"{packed.bytes / 1e6:,.0f} MB, {time.monotonic() - begin:.1f} s"
-    print(f"{path}: Python {platform.python_version()}, {kleene}, {packed.kernels} kernels; {size}", file=sys.stderr)
+    say(f"{path}: Python {platform.python_version()}, {kleene}, {packed.kernels} kernels; {size}")
     return 0
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import events
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.progress import Progress
+from kleene.interfaces.commands.terminal import put, say
 
 if TYPE_CHECKING:
     from kleene.interfaces.api import Query
@@ -61,10 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
         found = _on_spark(arguments, asked, paths) if spark else _embedded(arguments, asked, paths, progress)
     written = json.dumps(found.to_json(), indent=2, ensure_ascii=False)
     if arguments.output is None:
-        print(written)
+        put(written)
     else:
         Path(arguments.output).write_text(written + "\n", encoding="utf-8")
-    print(f"{found.events:,} relevant events, {progress.seconds:.2f} s", file=sys.stderr)
+    say(f"{found.events:,} relevant events, {progress.seconds:.2f} s")
     return 0
 
 

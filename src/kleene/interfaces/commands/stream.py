@@ -25,6 +25,7 @@ from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.stream_log import java_started_in_the_block_writes_to
 from kleene.interfaces.commands.stream_progress import Totals
 from kleene.interfaces.commands.stream_view import Lines, View, Watch, counted, summary
+from kleene.interfaces.commands.terminal import say
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -372,7 +373,7 @@ def _report(arguments: argparse.Namespace, totals: Totals, seconds: float) -> No
         elif count and option:
             lines.append(f"{words} were only counted; {option} writes them")
     lines.append(f"the checkpoint is in {arguments.checkpoint}; the same command goes on from there")
-    print("\n".join(lines), file=sys.stderr)
+    say("\n".join(lines))
 
 
 # --- words of the command line ----------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from kleene.common.terminal import printable
 from kleene.interfaces.commands.stream_progress import Batch, Totals
+from kleene.interfaces.commands.terminal import put, say
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -33,12 +35,12 @@ class View:
 
     def print(self, text: str) -> None:
         """Puts text on standard output."""
-        sys.stdout.write(text)
+        put(text, end="")
         sys.stdout.flush()
 
     def warn(self, text: str) -> None:
         """Says what is wrong while the stream goes on."""
-        print(f"warning: {text}", file=sys.stderr, flush=True)
+        say(f"warning: {text}")
 
 
 class Lines(View):
@@ -85,7 +87,7 @@ class Watch(View):
         self._above(f"warning: {text}\n")
 
     def _above(self, text: str) -> None:
-        self._console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+        self._console.print(printable(text), end="", markup=False, highlight=False, soft_wrap=True)
 
     def _render(self) -> RenderableType:
         totals, state = self._shown
@@ -97,6 +99,7 @@ def view_of(totals: Totals, state: str, title: str, seconds: float) -> Renderabl
     from rich.console import Group
     from rich.panel import Panel
     from rich.table import Table
+    from rich.text import Text
 
     last = totals.last or Batch(-1)
     grid = Table.grid(padding=(0, 2))
@@ -124,12 +127,18 @@ def view_of(totals: Totals, state: str, title: str, seconds: float) -> Renderabl
     ):
         grid.add_row(*left, *right)
     parts: list[Any] = [grid, *_query_lines(totals)]
-    return Panel(Group(*parts), title=f"{title}: {state}, {span(1_000 * int(seconds))}", title_align="left", expand=False)
+    return Panel(
+        Group(*parts),
+        title=Text(f"{printable(title)}: {state}, {span(1_000 * int(seconds))}"),
+        title_align="left",
+        expand=False,
+    )
 
 
 def _query_lines(totals: Totals) -> list[Any]:
     """The matches of each query, most first."""
     from rich.table import Table
+    from rich.text import Text
 
     if not totals.by_query:
         return []
@@ -138,7 +147,7 @@ def _query_lines(totals: Totals) -> list[Any]:
     table.add_column("\nquery")
     table.add_column("\nmatches", justify="right")
     for name, count in ordered[:QUERIES_SHOWN]:
-        table.add_row(name, f"{count:,}")
+        table.add_row(Text(printable(name)), f"{count:,}")
     if len(ordered) > QUERIES_SHOWN:
         table.add_row(f"{len(ordered) - QUERIES_SHOWN} more", f"{sum(count for _, count in ordered[QUERIES_SHOWN:]):,}")
     return [table]

@@ -8,6 +8,7 @@ from typing import Any
 
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.progress import Progress
+from kleene.interfaces.commands.terminal import put
 
 HELP = "say why a query does not match some events"
 DESCRIPTION = (
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
             report = asked.why_not(spark.read(session, paths), **options)
     else:
         report = _embedded(asked, paths, options)
-    print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if arguments.format == "json" else report)
+    put(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if arguments.format == "json" else report)
     return 0
 
 

@@ -14,11 +14,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kleene.common.paths import path_segments
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import events, output
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
+from kleene.interfaces.commands.terminal import put, say
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,7 +125,7 @@ def _check(arguments: argparse.Namespace) -> int:
     queries = _queries(arguments)
     if found is not None:
         _require_fitting(arguments, queries, found)
-    print(f"{plural(len(queries.queries), 'query', 'queries')}, no problems")
+    put(f"{plural(len(queries.queries), 'query', 'queries')}, no problems")
     return 0
 
 
@@ -210,7 +212,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         plan = queries.explain_shared(found, progress=line, **_options(arguments))
     finally:
         line.clear()
-    print(plan)
+    put(plan)
     if arguments.svg is not None:
         Path(arguments.svg).write_text(plan.svg(), encoding="utf-8")
     return 0
@@ -259,7 +261,7 @@ def _match(arguments: argparse.Namespace) -> int:
         words = ("row", "rows") if queries[name].logical.aggregates else ("match", "matches")
         counts = [plural(item.matches.num_rows, *words)]
         counts += [plural(item.bad, "bad row", "bad rows")] if item.bad else []
-        print(f"{name}: {', '.join([*counts, *files.get(name, ())])}")
+        put(f"{name}: {', '.join([*counts, *files.get(name, ())])}")
     _summary(found, progress)
     return 0
 
@@ -308,8 +310,9 @@ def _write(arguments: argparse.Namespace, found: dict[str, Found]) -> dict[str, 
     if arguments.out is not None:
         folder, format = Path(arguments.out), arguments.format or FORMATS[0]
         folder.mkdir(parents=True, exist_ok=True)
+        segments = path_segments(found)
         for name, item in found.items():
-            path = str(folder / f"{name}.{format}")
+            path = str(folder / f"{segments[name]}.{format}")
             output.write(item.matches.to_batches(), item.matches.schema, path, format)
             files[name] = [path]
     if arguments.output is not None:
@@ -327,10 +330,10 @@ def _write(arguments: argparse.Namespace, found: dict[str, Found]) -> dict[str, 
 def _summary(found: dict[str, Found], progress: Progress) -> None:
     rows = sum(item.matches.num_rows for item in found.values())
     counts = [plural(progress.rows, "event", "events"), plural(len(found), "query", "queries"), plural(rows, "row", "rows")]
-    print(f"{', '.join(counts)}, {progress.seconds:.2f} s", file=sys.stderr)
+    say(f"{', '.join(counts)}, {progress.seconds:.2f} s")
     for name, item in found.items():
         if item.dropped:
-            print(f"warning: query '{name}': {item.dropped}: the matches are not all there are", file=sys.stderr)
+            say(f"warning: query '{name}': {item.dropped}: the matches are not all there are")
 
 
 def _seconds(text: str) -> float:
