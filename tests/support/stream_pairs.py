@@ -41,8 +41,8 @@ from kleene.engine.working_matcher import WorkingMatcher
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Strategy
 from kleene.plan.multi.search import MultiOptions
-from kleene.runtime import stream_bucket
-from kleene.runtime.stream_bucket import FEW_MERGED, LATE, MATCHES, PROBLEM, Bucket, Compiled, Labelled
+from kleene.runtime.stream_bucket import LATE, MATCHES, PROBLEM, Bucket, Compiled, Labelled
+from kleene.runtime.stream_log import FEW_MERGED, EventLog
 from kleene.runtime.stream_units import QuerySet
 from kleene.testing import strategies
 from kleene.testing.random_aggregate import HUGE, aggregate_example, aggregate_workload
@@ -50,7 +50,7 @@ from kleene.testing.random_queries import chance
 from kleene.testing.random_workloads import match_workload, needs_total_order
 from kleene.testing.strategies import Example
 from support import aggregate_pairs, lazy_pairs, nfa_pairs, sase_pairs, workload_pairs
-from support.pair_runs import Report, Suite, broken, main, rewritten
+from support.pair_runs import Report, Suite, main, rewritten
 from support.sase_pairs import ROW
 from support.stream_questions import NEVER, Aggregated, Compressed, Question, Returned, Shown
 from support.stream_runs import Drive, Step, Way, bucket_plan, schedule, with_late
@@ -377,10 +377,10 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "nothing-waits": rewritten(Bucket, "_due", "for table in self._waiting", "for table in ()"),
     # What is kept for too short a time, or too long.
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
-    "short-log": rewritten(Bucket, "_prune", "segment.last > horizon", "segment.last > horizon + 1"),
-    "quiet-log": rewritten(Bucket, "_gone", "if self.header.segments:", "if False:"),
+    "short-log": rewritten(EventLog, "prune", "segment.last > horizon", "segment.last > horizon + 1"),
+    "quiet-log": rewritten(Bucket, "_gone", "if last is not None:", "if False:"),
     "long-lives": rewritten(LivePass, "unexpired", "if window is None", "if True"),
-    "many-segments": rewritten(Bucket, "_log", "segments[-1].rows <= 2 * events.num_rows and", "False and"),
+    "many-segments": rewritten(EventLog, "_write", "segments[-1].rows <= 2 * events.num_rows and", "False and"),
     # What a restart forgets: the marks of NON-OVERLAP, what is alive, counters, and how far things have been reported.
     "forgotten-marks": rewritten(WorkingMatcher, "restore", 'np.array(state["masks"]) if "masks" in state else None', "None"),
     "forgotten-cells": rewritten(Cells, "of", 'if "cells" not in columns:', "if True:"),
@@ -389,7 +389,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "reported-again": rewritten(ReportingMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
     "shared-again": rewritten(SharedMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
     "counted-again": rewritten(SharedCounterMatcher, "_resume", "self._written = watermark", "self._written = -EVER"),
-    "one-more-event": rewritten(Bucket, "_run", 'state.horizon, side="right"', 'state.horizon, side="left"'),
+    "one-more-event": rewritten(Bucket, "_started", 'horizon, side="right"', 'horizon, side="left"'),
     # Events at the watermark are there already, or late; rows of expiry do not wait for the events of their instant.
     "early-release": rewritten(Bucket, "_release", "(waiting), watermark)", '(waiting), watermark, side="right")'),
     "early-lateness": rewritten(Bucket, "_sorted_out", "(events), watermark)", '(events), watermark, side="right")'),
@@ -401,14 +401,14 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "arrival-order": rewritten(
         Bucket,
         "_release",
-        "in_stream_order(pa.concat_tables(self._waiting), self._plan.schema)",
+        "self._log.ordered(self._waiting)",
         "pa.concat_tables(self._waiting)",
     ),
     # Queries that came later are matched together with those that were there; queries that stay begin anew, or under the
     # name of another version.
     "one-cohort": rewritten(Bucket, "_run", "in known else now for", "in known else None for"),
     "fresh-start": rewritten(Bucket, "_change", "units=self._states()", "units=()"),
-    "first-version": broken(stream_bucket, "_labelled", "query.version", "1"),
+    "first-version": rewritten(Bucket, "_shaped", "query.name, query.version,", "query.name, 1,"),
 }
 
 SUITE = Suite(stream_example, check_example, describe, SABOTAGE)

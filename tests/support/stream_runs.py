@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.schema import EventSchema
-from kleene.runtime import stream_bucket
-from kleene.runtime.stream_bucket import FEW_MERGED, Bucket, BucketPlan, Labelled
+from kleene.runtime import stream_log
+from kleene.runtime.stream_bucket import Bucket, BucketPlan, Labelled
+from kleene.runtime.stream_log import FEW_MERGED
 from kleene.runtime.stream_state import Header
 from kleene.runtime.stream_units import QuerySet
 
@@ -162,7 +163,7 @@ class Drive:
 
     def run(self, steps: Sequence[Step]) -> list[tuple[int, Labelled]]:
         """What leaves, with the number of the step."""
-        with patch.object(stream_bucket, "FEW_MERGED", self.way.few):
+        with patch.object(stream_log, "FEW_MERGED", self.way.few):
             return self._run(steps)
 
     def _run(self, steps: Sequence[Step]) -> list[tuple[int, Labelled]]:

@@ -14,7 +14,8 @@ import kleene
 from kleene.common.errors import StateError
 from kleene.common.schema import schema_of_arrow
 from kleene.interfaces.api import options_of
-from kleene.runtime.stream_bucket import LATE, MATCHES, PART, Bucket, BucketPlan
+from kleene.runtime.stream_bucket import LATE, MATCHES, Bucket, BucketPlan
+from kleene.runtime.stream_log import PART
 from kleene.runtime.stream_state import FORMAT, MAGIC, READ, Header, Segment, UnitState, decode_events, encode_events
 from kleene.runtime.stream_units import QuerySet, StreamQuery
 from support.stream_runs import MemoryStore, bucket_plan
@@ -217,7 +218,7 @@ def test_simultaneous_events_stay_in_their_order_of_arrival() -> None:
 
 def test_there_are_few_segments_and_none_is_most_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the log is, and what is written again is a small multiple of what comes."""
-    monkeypatch.setattr("kleene.runtime.stream_bucket.FEW_MERGED", 8)
+    monkeypatch.setattr("kleene.runtime.stream_log.FEW_MERGED", 8)
     store, written = MemoryStore(), 0
     bucket = Bucket(PAIRS, store)
     for instant in range(300):

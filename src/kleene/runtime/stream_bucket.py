@@ -7,8 +7,9 @@ A query that fails is suspended, where the plan says so (`suspends`): it reports
 and a problem says why. The others report what they would without it: of queries that are matched together, each is then matched
 alone, from the state before the micro-batch. Who is suspended is part of the header, so replays and restarts agree.
 
-What is kept is the log of recent events and, in the header, how far each unit has come (`kleene.runtime.stream_state`). A
-bucket that goes on in the same process remembers its matchers; in another one they are made anew from the log.
+What is kept is the log of recent events (`kleene.runtime.stream_log`) and, in the header, how far each unit has come
+(`kleene.runtime.stream_state`). A bucket that goes on in the same process remembers its matchers; in another one they are made
+anew from the log.
 """
 
 from __future__ import annotations
@@ -21,13 +22,12 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from kleene.common.columns import time_values
 from kleene.common.errors import KleeneError, LimitError, Problem, StateError
 from kleene.common.schema import EventSchema
 from kleene.engine.working_matcher import State, WorkingMatcher
-from kleene.runtime.arrow import in_stream_order
 from kleene.runtime.stream_budget import Budget, Spent
-from kleene.runtime.stream_state import Header, Segment, Store, Suspended, UnitState, damaged, decode_events, encode_events
+from kleene.runtime.stream_log import EventLog
+from kleene.runtime.stream_state import Header, Store, Suspended, UnitState
 from kleene.runtime.stream_units import QuerySet, StreamQuery, Unit
 
 Array = np.ndarray[Any, Any]
@@ -35,20 +35,11 @@ Array = np.ndarray[Any, Any]
 MATCHES, LATE, BAD, PROBLEM = "matches", "late", "bad", "problem"
 """The kinds of what comes out of a stream."""
 
-FEW_MERGED, MOST_MERGED = 1 << 10, 1 << 18
-"""Segments of the log with few rows are always merged, with many never."""
-
-MOST_WRITTEN = 1 << 20
-"""Rows of one segment: what a state store takes at once is bounded."""
-
 MOST_SEARCHED = 1 << 16
 """The event with which a query fails is looked for among at most this many."""
 
 MOST_TOLD = 2_000
 """Characters of an error that are reported."""
-
-PART = 8
-"""Segments between them are merged while they are less than this part of the log: what can go, goes soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +129,7 @@ class Bucket:
         blob = store.header()
         self.header = Header(plan.keys, plan.buckets, "") if blob is None else Header.decode(blob)
         plan.require_spread(self.header)
+        self._log = EventLog(plan.schema, plan.events, self.header.segments)
         self.late = 0
         self.spent: list[Spent] = []
         """What units have used in the last micro-batch."""
@@ -158,8 +150,7 @@ class Bucket:
         queries = self._plan.queries if header.rules is None else self._compile(header.rules).queries
         self._run(store, queries, [])
         if header.segments:
-            log = self._read_log(store)
-            waiting = log.slice(self._released(log))
+            waiting = self._log.divided(store, header.watermark)[1]
             self._waiting = [waiting] if waiting.num_rows else []
 
     def _run(self, store: Store, queries: QuerySet, running: Sequence[_Running], *, everywhere: bool = False) -> None:
@@ -202,7 +193,7 @@ class Bucket:
         elif now is not None:
             assert log is not None
             horizon, state = _joined([known[key] for key in unit.keys], unit)
-            first = 0 if horizon is None else int(np.searchsorted(self._times(log), horizon, side="right"))
+            first = 0 if horizon is None else int(np.searchsorted(self._log.times(log), horizon, side="right"))
             matcher.restore(log.slice(first).combine_chunks().to_batches(), now, horizon, state)
         return _Running(unit, born, matcher, UnitState(unit.keys, born, None), None).settled(now)
 
@@ -217,36 +208,9 @@ class Bucket:
             except Exception as own:  # noqa: BLE001
                 self._suspend(query, own, None, everywhere=everywhere)
 
-    def _read_log(self, store: Store) -> pa.Table:
-        """The events of the log in stream order."""
-        segments = [self._read(store, item) for item in self.header.segments] or [self._plan.events.empty_table()]
-        return in_stream_order(pa.concat_tables(segments), self._plan.schema)
-
     def _past(self, store: Store) -> pa.Table:
         """The events of the log that have been given to the matchers."""
-        log = self._read_log(store)
-        return log.slice(0, self._released(log))
-
-    def _released(self, log: pa.Table) -> int:
-        """How many events of the log have been given to the matchers."""
-        return 0 if self.header.watermark is None else int(np.searchsorted(self._times(log), self.header.watermark))
-
-    def _read(self, store: Store, segment: Segment) -> pa.Table:
-        blob = store.segment(segment.number)
-        if len(blob) != segment.size:
-            raise damaged(f"{len(blob)} bytes of events, not {segment.size}")
-        table = decode_events(blob)
-        missing = [name for name in self._plan.events.names if name not in table.schema.names]
-        if missing:
-            message = f"events in the checkpoint were kept without {', '.join(repr(name) for name in missing)}"
-            hint = "the queries that wrote them did not read it: begin with a new checkpoint folder, or without that query"
-            raise StateError(Problem(message, hint=hint))
-        return table.select(self._plan.events.names)
-
-    def _times(self, events: pa.Table) -> Array:
-        schema = self._plan.schema
-        column = events.column(schema.time)
-        return time_values(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0), schema.time_unit)
+        return self._log.divided(store, self.header.watermark)[0]
 
     # A micro-batch
 
@@ -293,24 +257,24 @@ class Bucket:
         """The events that are in time, and those that are late."""
         if not arrived:
             return [], None
-        events = in_stream_order(pa.concat_tables(arrived), self._plan.schema)
-        late = 0 if watermark is None else int(np.searchsorted(self._times(events), watermark))
+        events = self._log.ordered(arrived)
+        late = 0 if watermark is None else int(np.searchsorted(self._log.times(events), watermark))
         return [events.slice(late)], events.slice(0, late) if late else None
 
     def _take_in(self, store: Store, tables: Sequence[pa.Table]) -> None:
         """Lets events wait, and writes them to the log."""
         kept = [table.select(self._plan.events.names) for table in tables if table.num_rows]
         if kept:
-            events = in_stream_order(pa.concat_tables(kept), self._plan.schema).combine_chunks()
+            events = self._log.ordered(kept).combine_chunks()
             self._waiting.append(events)
-            self._write(store, events)
+            self._log.write(store, events)
 
     def _release(self, store: Store, watermark: int) -> Iterator[Labelled]:
         """Gives the events before the watermark to the matchers, in stream order."""
         released = self._plan.events.empty_table()
         if self._waiting:
-            waiting = in_stream_order(pa.concat_tables(self._waiting), self._plan.schema)
-            cut = int(np.searchsorted(self._times(waiting), watermark))
+            waiting = self._log.ordered(self._waiting)
+            cut = int(np.searchsorted(self._log.times(waiting), watermark))
             released = waiting.slice(0, cut).combine_chunks()
             self._waiting = [waiting.slice(cut).combine_chunks()] if cut < waiting.num_rows else []
         running, self._running = self._running, []
@@ -380,7 +344,7 @@ class Bucket:
         """The first event with which a query fails, found by halving; None if that would take long, or no event does it."""
         if isinstance(error, LimitError | MemoryError) or not 0 < released.num_rows <= MOST_SEARCHED:
             return None
-        times, ends = np.unique(self._times(released), return_index=True)
+        times, ends = np.unique(self._log.times(released), return_index=True)
         ends = np.append(ends[1:], released.num_rows)
 
         def fails(place: int) -> bool:
@@ -428,40 +392,13 @@ class Bucket:
         assert self._plan.compile is not None
         return self._plan.compile(rules)
 
-    # The log
-
-    def _write(self, store: Store, events: pa.Table) -> None:
-        for begin in range(0, events.num_rows, MOST_WRITTEN):
-            self._log(store, events.slice(begin, MOST_WRITTEN))
-
-    def _log(self, store: Store, events: pa.Table) -> None:
-        """Writes a segment; the last ones are merged while they are about as long, so that there are not many."""
-        segments = list(self.header.segments)
-        number = segments[-1].number + 1 if segments else 0
-        total = sum(segment.rows for segment in segments) + events.num_rows
-        most = min(max(FEW_MERGED, total // PART), MOST_MERGED)
-        while segments and segments[-1].rows <= 2 * events.num_rows and segments[-1].rows + events.num_rows <= most:
-            merged = segments.pop()
-            events = pa.concat_tables([self._read(store, merged), events])
-            store.drop_segment(merged.number)
-            number = merged.number
-        blob = encode_events(events.combine_chunks().to_batches()[0])
-        store.put_segment(number, blob)
-        segments.append(Segment(number, int(self._times(events).max()), events.num_rows, len(blob)))
-        self.header = replace(self.header, segments=tuple(segments))
+    # What is written
 
     def _prune(self, store: Store) -> None:
         """Drops segments that no unit needs, and no event of which is waiting."""
         horizon = self._horizon()
-        if horizon is None:
-            return
-        kept = []
-        for segment in self.header.segments:
-            if segment.last > horizon:
-                kept.append(segment)
-            else:
-                store.drop_segment(segment.number)
-        self.header = replace(self.header, segments=tuple(kept))
+        if horizon is not None:
+            self._log.prune(store, horizon)
 
     def _horizon(self) -> int | None:
         """Events at or before this time matter to nobody; None if all do."""
@@ -474,11 +411,7 @@ class Bucket:
         """Writes the log again, without events that matter to nobody."""
         horizon = self._horizon()
         if horizon is not None:
-            log = self._read_log(store)
-            for segment in self.header.segments:
-                store.drop_segment(segment.number)
-            self.header = replace(self.header, segments=())
-            self._write(store, log.slice(int(np.searchsorted(self._times(log), horizon, side="right"))))
+            self._log.compact(store, horizon)
 
     def _lasting(self) -> list[StreamQuery]:
         """The queries without a window for which the earliest events are kept."""
@@ -511,7 +444,9 @@ class Bucket:
             raise LimitError(Problem(message, hint=hint))
 
     def _save(self, store: Store) -> None:
-        self.header = replace(self.header, nonce=uuid4().hex, units=self._states(), timer=self._due())
+        self.header = replace(
+            self.header, nonce=uuid4().hex, segments=self._log.segments, units=self._states(), timer=self._due()
+        )
         store.put_header(self.header.encode())
 
     def _states(self) -> tuple[UnitState, ...]:
@@ -520,7 +455,7 @@ class Bucket:
     def _due(self) -> int | None:
         """The next watermark at which something is to be done though no event comes."""
         watermark = self.header.watermark
-        found = [int(self._times(table).min()) + 1 for table in self._waiting]
+        found = [int(self._log.times(table).min()) + 1 for table in self._waiting]
         if watermark is not None:
             found += [item.due for item in self._running if item.due is not None]
             found += [gone for gone in self._gone() if gone > watermark]
@@ -528,16 +463,16 @@ class Bucket:
 
     def _gone(self) -> Iterator[int]:
         """The watermark at which nothing is left in the log, unless something lasts."""
-        if self.header.segments:
-            memory = max((item.matcher.memory for item in self._running), default=0)
-            yield max(item.last for item in self.header.segments) + memory + 1
+        last = self._log.last
+        if last is not None:
+            yield last + max((item.matcher.memory for item in self._running), default=0) + 1
 
     # What is held
 
     @property
     def rows(self) -> int:
         """How many events are in the log."""
-        return sum(segment.rows for segment in self.header.segments)
+        return self._log.rows
 
     @property
     def waiting(self) -> int:

@@ -1,0 +1,124 @@
+"""The log of a bucket: its recent events in segments, each of which is written once and never changed.
+
+Segments are written as events arrive, so they overlap in time; read together they are in stream order. The last ones are merged
+while they are about as long, so that there are few of them, and each is dropped as soon as none of its events matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kleene.common.columns import time_values
+from kleene.common.errors import Problem, StateError
+from kleene.common.schema import EventSchema
+from kleene.runtime.arrow import in_stream_order
+from kleene.runtime.stream_state import Segment, Store, damaged, decode_events, encode_events
+
+Array = np.ndarray[Any, Any]
+
+FEW_MERGED, MOST_MERGED = 1 << 10, 1 << 18
+"""Segments of the log with few rows are always merged, with many never."""
+
+MOST_WRITTEN = 1 << 20
+"""Rows of one segment: what a state store takes at once is bounded."""
+
+PART = 8
+"""Segments between them are merged while they are less than this part of the log: what can go, goes soon."""
+
+
+class EventLog:
+    """The events that are kept, in a store."""
+
+    def __init__(self, schema: EventSchema, events: pa.Schema, segments: tuple[Segment, ...]) -> None:
+        """`events` has the columns that are kept."""
+        self._schema = schema
+        self._events = events
+        self.segments = segments
+
+    @property
+    def rows(self) -> int:
+        """How many events are in the log."""
+        return sum(segment.rows for segment in self.segments)
+
+    @property
+    def last(self) -> int | None:
+        """The time of the latest event; None if there is none."""
+        return max((segment.last for segment in self.segments), default=None)
+
+    def times(self, events: pa.Table) -> Array:
+        """The times of events as numbers."""
+        column = events.column(self._schema.time)
+        return time_values(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0), self._schema.time_unit)
+
+    def ordered(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Events of some tables in stream order; simultaneous ones in the order in which they are given."""
+        return in_stream_order(pa.concat_tables(tables), self._schema)
+
+    # Reading
+
+    def read(self, store: Store) -> pa.Table:
+        """The events of the log in stream order."""
+        return self.ordered([self._read(store, item) for item in self.segments] or [self._events.empty_table()])
+
+    def divided(self, store: Store, watermark: int | None) -> tuple[pa.Table, pa.Table]:
+        """The events that have been given to the matchers, and those that wait for the watermark."""
+        log = self.read(store)
+        released = 0 if watermark is None else int(np.searchsorted(self.times(log), watermark))
+        return log.slice(0, released), log.slice(released)
+
+    def _read(self, store: Store, segment: Segment) -> pa.Table:
+        blob = store.segment(segment.number)
+        if len(blob) != segment.size:
+            raise damaged(f"{len(blob)} bytes of events, not {segment.size}")
+        table = decode_events(blob)
+        missing = [name for name in self._events.names if name not in table.schema.names]
+        if missing:
+            message = f"events in the checkpoint were kept without {', '.join(repr(name) for name in missing)}"
+            hint = "the queries that wrote them did not read it: begin with a new checkpoint folder, or without that query"
+            raise StateError(Problem(message, hint=hint))
+        return table.select(self._events.names)
+
+    # Writing
+
+    def write(self, store: Store, events: pa.Table) -> None:
+        """Adds events."""
+        for begin in range(0, events.num_rows, MOST_WRITTEN):
+            self._write(store, events.slice(begin, MOST_WRITTEN))
+
+    def _write(self, store: Store, events: pa.Table) -> None:
+        """Writes a segment; the last ones are merged while they are about as long, so that there are not many."""
+        segments = list(self.segments)
+        number = segments[-1].number + 1 if segments else 0
+        total = sum(segment.rows for segment in segments) + events.num_rows
+        most = min(max(FEW_MERGED, total // PART), MOST_MERGED)
+        while segments and segments[-1].rows <= 2 * events.num_rows and segments[-1].rows + events.num_rows <= most:
+            merged = segments.pop()
+            events = pa.concat_tables([self._read(store, merged), events])
+            store.drop_segment(merged.number)
+            number = merged.number
+        blob = encode_events(events.combine_chunks().to_batches()[0])
+        store.put_segment(number, blob)
+        segments.append(Segment(number, int(self.times(events).max()), events.num_rows, len(blob)))
+        self.segments = tuple(segments)
+
+    def prune(self, store: Store, horizon: int) -> None:
+        """Drops the segments whose events are all at or before the horizon."""
+        kept = []
+        for segment in self.segments:
+            if segment.last > horizon:
+                kept.append(segment)
+            else:
+                store.drop_segment(segment.number)
+        self.segments = tuple(kept)
+
+    def compact(self, store: Store, horizon: int) -> None:
+        """Writes the log again, without events at or before the horizon."""
+        log = self.read(store)
+        for segment in self.segments:
+            store.drop_segment(segment.number)
+        self.segments = ()
+        self.write(store, log.slice(int(np.searchsorted(self.times(log), horizon, side="right"))))
