@@ -157,6 +157,7 @@ RARE = {
     "apart.keep_apart",  # tasks on Spark only
     "slices.combine",  # the same
     "live.fold_lists",  # aggregates of Kleene variables that are matched
+    "identity.hash_nanoseconds",  # times in nanoseconds only
 }
 """Kernels with a test of their own, compiled and plain."""
 
@@ -185,6 +186,23 @@ def test_dense_codes_compiled_and_plain() -> None:
                 results.append((function(keys, table, codes), codes))
         assert same(results[0], results[1])
         assert results[0][0] == len(set(keys.tolist()))
+
+
+@pytest.mark.skipif(not package.COMPILED, reason="KLEENE_KERNELS=python: there is no compiled twin to compare with")
+def test_words_of_nanoseconds_compiled_and_plain() -> None:
+    identity = importlib.import_module("kleene.engine.kernels.identity")
+    edges = [-(2**63), -1001, -1000, -999, -1, 0, 1, 999, 1000, 1001, 2**63 - 1]
+    values = np.append(np.array(edges, np.int64), np.random.default_rng(3).integers(-(2**63), 2**63 - 1, 500))
+    results = []
+    for function in (identity.hash_nanoseconds, identity.hash_nanoseconds.py_func):
+        words = np.empty(values.size, np.uint64)
+        with np.errstate(over="ignore"):
+            function(values, words)
+        results.append(words)
+    assert same(results[0], results[1])
+    whole = values % 1000 == 0
+    assert results[0][whole].tolist() == (values[whole] // 1000).view(np.uint64).tolist()
+    assert np.unique(results[0]).size == np.unique(values).size
 
 
 @pytest.mark.skipif(not package.COMPILED, reason="KLEENE_KERNELS=python: there is no compiled twin to compare with")
