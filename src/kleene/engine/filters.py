@@ -17,7 +17,6 @@ Cost: about 1.5-2.5 ns a candidate; 0.1-0.2 s to compile a query's filter, once 
 
 from __future__ import annotations
 
-import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -30,16 +29,14 @@ import pyarrow.compute as pc
 
 from kleene.common.errors import DataError
 from kleene.common.schema import Kind
+from kleene.engine.filter_constants import OVERFLOW, SEARCHED, Constant, End, filled_constants, is_searchable, needs_range
 from kleene.engine.kernels import BlockFilter, compile_filter, generated
 from kleene.engine.kernels.rows import gather
-from kleene.engine.vectorized import lacking_types, literal_scalar
+from kleene.engine.vectorized import lacking_types
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.kinds import kind_of
 from kleene.plan.compilable import is_column, is_run_column
-
-OVERFLOW = 0
-"""The entry of `constants` that a filter sets when integer arithmetic leaves 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +47,6 @@ class ColumnSpec:
     variable: str
     kind: Kind
     lacks: bool = False
-
-
-SEARCHED = 17
-"""IN lists of this many constants are searched; shorter ones are compared one by one, which is faster."""
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """Constants that a filter reads: one value, or a list of them that is searched."""
-
-    values: tuple[Any, ...]
-    is_float: bool
-    is_list: bool = False
 
 
 @dataclass(slots=True)
@@ -92,6 +76,8 @@ class Program:
         self.constants.append(constant)
         return entry
 
+
+_TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 Value = tuple[str, str, bool]
 """Source of (number, is known, is a float)."""
@@ -253,7 +239,7 @@ class Body:
             return self._lacking(node, both)
         if isinstance(node, p.In):
             assert isinstance(node.items, tuple)
-            if len(node.items) >= SEARCHED and _is_searchable(node.items):
+            if len(node.items) >= SEARCHED and is_searchable(node.items):
                 return self._lacking(node, self._searched(node))
             pairs = [self._compared(node, "=", node.operand, item) for item in node.items]
             true = self.name(" | ".join(pair[0] for pair in pairs), node)
@@ -301,6 +287,10 @@ class Body:
         return self.name(f"{read(f'constants[{at}]')} == {number}", node)
 
     def _compared(self, node: p.Expression, operator: str, left: p.Expression, right: p.Expression) -> Truth:
+        if needs_range(left):
+            operator, left, right = _TURNED[operator], right, left
+        if needs_range(right) and not needs_range(left):
+            return self._within_range(node, operator, left, right)
         first, first_known, first_float = self.value(left)
         second, second_known, second_float = self.value(right)
         if first_float != second_float:
@@ -310,6 +300,16 @@ class Body:
         sign = "==" if operator == "=" else operator
         result = self.name(f"{first} {sign} {second}", node)
         return self.name(f"{known} & {result}", node), self.name(f"{known} & (not {result})", node)
+
+    def _within_range(self, node: p.Expression, operator: str, left: p.Expression, right: p.Literal) -> Truth:
+        """A comparison with a time that columns need not hold, as a test of the numbers that compare so."""
+        number, known, _ = self.value(left)
+        tested = "=" if operator == "!=" else operator
+        ends: tuple[End, End] = (tested, "first"), (tested, "last")
+        first, last = (self._entry(self.program.constant(Constant((right.value,), is_float=False, end=end))) for end in ends)
+        inside = self.name(f"({number} >= {first}) & ({number} <= {last})", node)
+        true, false = self.name(f"{known} & {inside}", node), self.name(f"{known} & (not {inside})", node)
+        return (false, true) if operator == "!=" else (true, false)
 
     def _lacking(self, node: p.Expression, truth: Truth) -> Truth:
         """An atomic predicate that reads an attribute which the event's type lacks holds, and so does its negation: swapping
@@ -416,17 +416,6 @@ def _as_float(source: str) -> str:
     return f"np.int64({source}).view(np.float64)"
 
 
-def _is_searchable(items: Sequence[p.Expression]) -> bool:
-    """Whether all items of an IN list are constants of one kind that have 64 bits; some may be NULL."""
-    if not all(isinstance(item, p.Literal) for item in items):
-        return False
-    values = [item.value for item in items if isinstance(item, p.Literal) and item.value is not None]
-    numbers = [value for value in values if isinstance(value, int | float)]
-    if len(numbers) == len(values):
-        return all(isinstance(value, float) or -(2**63) <= value < 2**63 for value in numbers)
-    return len({type(value) for value in values}) == 1
-
-
 def _all(*known: str) -> str:
     needed = [item for item in dict.fromkeys(known) if item != "True"]
     return " & ".join(needed) if needed else "True"
@@ -515,25 +504,7 @@ def fill_columns(
         _place(pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False), order, floats[index])
     if order is not None and not valid.all():
         valid = valid.take(order, axis=-1)
-    return ints, floats, valid, _filled_constants(program.constants, dictionary, unit)
-
-
-def _filled_constants(constants: Sequence[Constant], dictionary: pa.Array, unit: str) -> np.ndarray[Any, Any]:
-    """The overflow flag, the entries of all constants, and the lists, each in order."""
-    entries = 1 + sum(1 + constant.is_list for constant in constants)
-    filled = np.zeros(entries + sum(len(constant.values) for constant in constants if constant.is_list), np.int64)
-    at, end = 1, entries
-    for constant in constants:
-        own = _numbers(constant, dictionary, unit)
-        if constant.is_list:
-            own = np.sort(own)
-            filled[at : at + 2] = end, own.size
-            filled[end : end + own.size] = own.view(np.int64)
-            end += own.size
-        else:
-            filled[at] = own.view(np.int64)[0]
-        at += 1 + constant.is_list
-    return filled
+    return ints, floats, valid, filled_constants(program.constants, dictionary, unit)
 
 
 def _place(values: np.ndarray[Any, Any], order: np.ndarray[Any, Any] | None, out: np.ndarray[Any, Any]) -> None:
@@ -573,16 +544,3 @@ def _integers(array: pa.Array, spec: ColumnSpec, unit: str) -> np.ndarray[Any, A
     if array.null_count:
         array = pc.fill_null(array, 0)
     return np.asarray(array.to_numpy(zero_copy_only=False))
-
-
-def _numbers(constant: Constant, dictionary: pa.Array, unit: str) -> np.ndarray[Any, Any]:
-    """The values of a constant as the columns that they are compared with have them: numbers of 64 bits."""
-    values = constant.values
-    if constant.is_float:
-        return np.array(values, np.float64)
-    if isinstance(values[0], str):
-        return np.asarray(pc.index_in(pa.array(values, pa.string()), value_set=dictionary), np.int64)
-    if isinstance(values[0], int):
-        return np.array(values, np.int64)
-    kind = pa.timestamp(unit, "UTC") if isinstance(values[0], dt.datetime) else pa.duration(unit)
-    return np.array([literal_scalar(value).cast(kind).cast(pa.int64()).as_py() for value in values], np.int64)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kleene.engine.filters import OVERFLOW
+from kleene.engine.filter_constants import OVERFLOW
 from kleene.engine.kernels import extension
 from kleene.engine.kernels import lazy as kernels
 from kleene.engine.lazy_pass import BranchRun, LazyPass

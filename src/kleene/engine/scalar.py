@@ -31,7 +31,34 @@ def compare(operator: str, left: Column, right: Column) -> Column:
     """Three-valued comparison; an integer and a float are compared as floats."""
     if _is_untyped(left) or _is_untyped(right):
         return pa.scalar(None, pa.bool_())
+    if _differ_in_unit(left, right):
+        left, right = _in_one_unit(left, right)
     return _COMPARISONS[operator](*_as_numbers(left, right))
+
+
+def _differ_in_unit(left: Column, right: Column) -> bool:
+    """Whether one operand counts microseconds and the other nanoseconds."""
+    return bool(pa.types.is_temporal(left.type) and left.type != right.type)
+
+
+def _in_one_unit(left: Column, right: Column) -> tuple[Column, Column]:
+    """Times or durations of two units as values that compare as they do: a constant in nanoseconds, where it fits these."""
+    if left.type.unit == "ns":
+        finer, coarser = _in_one_unit(right, left)
+        return coarser, finer
+    if isinstance(left, pa.Scalar):
+        try:
+            return left.cast(right.type), right
+        except pa.ArrowInvalid:
+            pass  # nanoseconds do not reach it
+    # Whole microseconds decide; where they are equal, what is left of the nanoseconds does.
+    whole, nanoseconds = pc.cast(left, pa.int64()), pc.cast(right, pa.int64())
+    floor = pc.divide(nanoseconds, 1_000)
+    rest = pc.subtract(nanoseconds, pc.multiply(floor, 1_000))
+    floor = pc.if_else(pc.less(rest, 0), pc.subtract(floor, 1), floor)
+    at_once = pc.if_else(pc.equal(rest, 0), 0, -1)
+    order = pc.if_else(pc.less(whole, floor), -1, pc.if_else(pc.greater(whole, floor), 1, at_once))
+    return order, pa.scalar(0, order.type)
 
 
 def arithmetic(operator: str, left: Column, right: Column) -> Column:
@@ -82,19 +109,21 @@ def _without_zero(divisor: Column) -> Column:
 
 
 def _scaled_duration(operator: str, left: Column, right: Column) -> Column:
-    """A duration times or divided by a number, to the nearest microsecond (ties to even); the ratio of two durations."""
+    """A duration times or divided by a number, to the nearest of its unit (ties to even); the ratio of two durations."""
     if operator == "/" and pa.types.is_duration(right.type):
-        return arithmetic("/", _microseconds(left), _microseconds(right))
+        unit = pa.duration("ns" if "ns" in (left.type.unit, right.type.unit) else "us")
+        return arithmetic("/", _count(pc.cast(left, unit)), _count(pc.cast(right, unit)))
     if pa.types.is_duration(right.type):
         left, right = right, left
-    scaled = arithmetic(operator, _microseconds(left), right)
+    scaled = arithmetic(operator, _count(left), right)
     if not pa.types.is_integer(scaled.type):
         scaled = pc.cast(pc.round(scaled, round_mode="half_to_even"), pa.int64())
-    return pc.cast(scaled, pa.duration("us"))
+    return pc.cast(scaled, left.type)
 
 
-def _microseconds(duration: Column) -> Column:
-    return pc.cast(pc.cast(duration, pa.duration("us")), pa.int64())
+def _count(duration: Column) -> Column:
+    """A duration as the number of its units."""
+    return pc.cast(duration, pa.int64())
 
 
 def _remainder(left: Column, right: Column) -> Column:
@@ -154,7 +183,7 @@ def _ln(value: Column) -> Column:
 
 def _absolute(value: Column) -> Column:
     if pa.types.is_duration(value.type):
-        return pc.cast(pc.abs_checked(_microseconds(value)), pa.duration("us"))
+        return pc.cast(pc.abs_checked(_count(value)), value.type)
     return pc.abs_checked(value)
 
 
@@ -170,7 +199,7 @@ def _extreme(operator: str) -> Callable[..., Column]:
         result = values[0]
         for value in values[1:]:
             result, value = _as_numbers(result, value)
-            keep = _COMPARISONS[operator](result, value)
+            keep = compare(operator, result, value)
             if pa.types.is_floating(result.type):
                 keep = pc.or_kleene(keep, pc.is_nan(result))  # NaN wins on either side
             result = pc.if_else(keep, result, value)

@@ -21,10 +21,13 @@ from kleene.engine import scalar
 from kleene.engine.registered import call_registered
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.moments import FineMoment, nanoseconds_of
 
 Column = Any
 """A pyarrow Array or Scalar (pyarrow has no public stubs for compute results)."""
 
+
+_FITS = "nanoseconds reach from 1677 to 2262 and over 292 years: cast such columns to microseconds"
 
 Rows = Callable[[str, str], pa.Array]
 """Gives the column of (variable, attribute) for the rows being evaluated."""
@@ -55,7 +58,7 @@ class Evaluator:
         except pa.ArrowInvalid as error:
             if "overflow" in str(error):
                 raise DataError(f"integer overflow: a result does not fit 64 bits ({error})") from error
-            raise
+            raise DataError(Problem(f"a value does not fit its type: {error}", hint=_FITS)) from error
 
     def _condition(self, node: p.Expression) -> Column:
         """An operand of AND, OR, NOT or WHERE itself. An atomic one, negated or not, that reads an attribute which an event's
@@ -115,7 +118,7 @@ class Evaluator:
         if len(node.items) > 3 and all(isinstance(item, p.Literal) and item.value is not None for item in node.items):
             values = [literal_scalar(item.value) for item in node.items if isinstance(item, p.Literal)]
             if {value.type for value in values} == {operand.type}:
-                found = pc.is_in(operand, value_set=pa.array([value.as_py() for value in values], operand.type))
+                found = pc.is_in(operand, value_set=pa.concat_arrays([pa.repeat(value, 1) for value in values]))
                 return pc.if_else(pc.is_valid(operand), found, pa.scalar(None, pa.bool_()))
         result: Column = pa.scalar(False)
         for item in node.items:
@@ -195,6 +198,8 @@ def literal_scalar(value: object) -> pa.Scalar:
         return pa.scalar(value, pa.int64())
     if isinstance(value, dt.datetime):
         return pa.scalar(value if value.tzinfo else value.replace(tzinfo=dt.UTC), pa.timestamp("us", "UTC"))
+    if isinstance(value, FineMoment):
+        return pa.scalar(nanoseconds_of(value), pa.timestamp("ns", "UTC"))
     if isinstance(value, dt.timedelta):
         return pa.scalar(value, pa.duration("us"))
     return pa.scalar(value)

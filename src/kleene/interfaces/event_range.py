@@ -14,7 +14,12 @@ import pyarrow.compute as pc
 
 from kleene.common.columns import decoded, showable
 from kleene.common.errors import BindingError, DataError, Problem, nearest
+from kleene.engine.scalar import compare
+from kleene.engine.vectorized import literal_scalar, widen
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.moments import FineMoment, Moment, moment_of_text
+from kleene.pattern.parameters import literal_of
+from kleene.pattern.predicates import Literal
 from kleene.pattern.text import value_text
 
 MOST_EVENTS = 1_000_000
@@ -29,8 +34,8 @@ class Range:
         self.keys = {name: _value(name, value, events) for name, value in _named(bound, key).items()}
         """The value that events must have in some columns."""
         self._given = (since, until)
-        self._since = None if since is None else _moment("since", since, self._time)
-        self._until = None if until is None else _moment("until", until, self._time)
+        self._since = None if since is None else _bound("since", since, self._time)
+        self._until = None if until is None else _bound("until", until, self._time)
 
     @property
     def words(self) -> str:
@@ -58,11 +63,11 @@ class Range:
 
         for name, value in self.keys.items():
             frame = frame.where(f.col(quoted(name)) == f.lit(value.as_py()))
-        time = f.col(quoted(self._time.name))
-        for moment, after in ((self._since, True), (self._until, False)):
-            if moment is not None:
-                own, limit = (time, f.lit(moment.as_py())) if pa.types.is_integer(moment.type) else _moments(time, moment)
-                frame = frame.where(own >= limit if after else own <= limit)
+        for bound, lower in ((self._since, True), (self._until, False)):
+            if bound is not None:
+                limit, kind = _spark_bound(bound, self._time.type, lower=lower)
+                own, limit = f.col(quoted(self._time.name)).cast(kind), f.lit(limit).cast(kind)
+                frame = frame.where(own >= limit if lower else own <= limit)
         with worker_interpreter(frame):
             table = frame.limit(MOST_EVENTS + 1).toArrow()
         return self.of_batches(iter(table.to_batches()), table.schema)
@@ -71,11 +76,10 @@ class Range:
         mask: Any = pa.repeat(True, batch.num_rows)
         for name, value in self.keys.items():
             mask = pc.and_(mask, pc.fill_null(pc.equal(decoded(batch.column(name)), value), False))
-        time = _comparable(decoded(batch.column(self._time.name)))
-        if self._since is not None:
-            mask = pc.and_(mask, pc.fill_null(pc.greater_equal(time, self._since), False))
-        if self._until is not None:
-            mask = pc.and_(mask, pc.fill_null(pc.less_equal(time, self._until), False))
+        time = widen(batch.column(self._time.name))
+        for bound, operator in ((self._since, ">="), (self._until, "<=")):
+            if bound is not None:
+                mask = pc.and_(mask, pc.fill_null(compare(operator, time, literal_scalar(bound)), False))
         return mask
 
 
@@ -113,43 +117,35 @@ def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(value).cast(kind) if isinstance(value, str | float) else pa.scalar(value, kind)
 
 
-def _moment(option: str, value: Any, time: pa.Field) -> pa.Scalar:
+def _bound(option: str, value: Any, time: pa.Field) -> int | Moment:
     """A bound of the time range as a value that the time column can be compared with."""
     kind = _plain_type(time.type)
     try:
         if pa.types.is_integer(kind):
-            return _scalar(value, kind)
-        moment = dt.datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
-        if isinstance(moment, dt.date) and not isinstance(moment, dt.datetime):
-            moment = dt.datetime.combine(moment, dt.time())
-        moment = _utc(moment)
-        zone = getattr(kind, "tz", None)
-        unit = kind.unit if pa.types.is_timestamp(kind) and kind.unit == "ns" else "us"
-        return pa.scalar(moment if zone else moment.replace(tzinfo=None), pa.timestamp(unit, zone))
-    except (pa.ArrowException, AttributeError, TypeError, ValueError, OverflowError) as error:
-        wanted = "a number" if pa.types.is_integer(kind) else "a time, as '2026-03-02 09:00:00'"
-        raise BindingError(Problem(f"{option} cannot be {value!r}", hint=f"give {wanted}")) from error
+            return int(_scalar(value, kind).as_py())
+        literal = Literal(moment_of_text(value)) if isinstance(value, str) else literal_of(value)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _no_bound(option, value, kind, str(error)) from error
+    if literal is None or not isinstance(literal.value, dt.datetime | FineMoment):
+        raise _no_bound(option, value, kind)
+    return literal.value
 
 
-def _utc(moment: dt.datetime) -> dt.datetime:
-    return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
+def _no_bound(option: str, value: Any, kind: pa.DataType, reason: str = "") -> BindingError:
+    wanted = "a number" if pa.types.is_integer(kind) else "a time, as '2026-03-02 09:00:00'"
+    shown = f": {reason}" if "than a" in reason or "out of range" in reason else ""
+    return BindingError(Problem(f"{option} cannot be {value!r}{shown}", hint=f"give {wanted}"))
 
 
-def _moments(time: Any, moment: pa.Scalar) -> tuple[Any, Any]:
-    """A time column of a DataFrame, and a moment to compare it with, whatever the zone of the session."""
-    from pyspark.sql import functions as f
+def _spark_bound(bound: int | Moment, kind: pa.DataType, *, lower: bool) -> tuple[Any, str]:
+    """A bound as Spark compares it, and the type of that, whatever the zone of the session.
 
-    kind = "timestamp" if moment.type.tz else "timestamp_ntz"
-    return time.cast(kind), f.lit(str(moment.cast(pa.timestamp("us", moment.type.tz)).as_py())).cast(kind)
-
-
-def _comparable(time: pa.Array) -> pa.Array:
-    """A time column in a unit that a moment can be written in exactly: a date as its midnight."""
-    if pa.types.is_date(time.type):
-        return time.cast(pa.timestamp("us"))
-    if pa.types.is_timestamp(time.type) and time.type.unit in ("s", "ms"):
-        return time.cast(pa.timestamp("us", time.type.tz))
-    return time
+    Spark's times are microseconds: of a moment between two of them it is the one inside the range.
+    """
+    if isinstance(bound, int):
+        return bound, "long"
+    moment = bound.microsecond + dt.timedelta(microseconds=lower) if isinstance(bound, FineMoment) else bound
+    return (f"{moment}+00:00", "timestamp") if getattr(kind, "tz", None) else (str(moment), "timestamp_ntz")
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

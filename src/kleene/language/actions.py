@@ -5,7 +5,6 @@ Actions hold no state. What a rule cannot say (a negated SEQ, an unknown unit) i
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,6 +15,7 @@ from lark import Token, Transformer
 from kleene.common.errors import Problem, QuerySyntaxError, Span, nearest
 from kleene.language.scanner import is_quoted, span_of
 from kleene.pattern.durations import LONG_UNIT_WORDS, duration_of, unit_of
+from kleene.pattern.moments import moment_of_text
 from kleene.pattern.naming import COUNT_OF_MATCHES, MATCH_FUNCTIONS
 from kleene.pattern.operators import KLEENE_PLUS, OPTIONAL, Conjunction, Disjunction, Event, Pattern, Quantifier, Sequence
 from kleene.pattern.policies import Output, Strategy, Unit, Window
@@ -352,14 +352,10 @@ class Actions(ClauseActions):
         return Literal(None, span=span_of(children[0]))
 
     def timestamp(self, children: list[Any]) -> Expression:
-        text = str(children[1])
         try:
-            moment = dt.datetime.fromisoformat(text.strip())
-        except ValueError:
-            fail(f"'{text}' is not a timestamp", children[1], "write it as '2024-01-31 10:00:00'")
-        if moment.tzinfo is not None:
-            moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
-        return Literal(moment, span=_span(*children))
+            return Literal(moment_of_text(str(children[1])), span=_span(*children))
+        except ValueError as error:
+            fail(str(error), children[1], "write it as '2024-01-31 10:00:00'")
 
     def name(self, children: list[Any]) -> Expression:
         return Name(str(children[0]), span=span_of(children[0]))

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from kleene.common.errors import BindingError, Problem, Span, nearest
 from kleene.common.schema import EventSchema, Kind
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.clauses import clause_span
 from kleene.pattern.kinds import KindChecker, a_kind, aggregate_kind, kind_of
+from kleene.pattern.moments import moment_of_text
 from kleene.pattern.normalize import normalize
 from kleene.pattern.operators import Event, events
 from kleene.pattern.parameters import parameter_list, parameter_value
@@ -242,13 +242,10 @@ class _Binder:
         if not isinstance(literal.value, str):
             return literal
         try:
-            moment = datetime.fromisoformat(literal.value.strip())
-        except ValueError:
-            self._report(f"'{literal.value}' is not a timestamp", literal.span, "write it as '2024-01-31 10:00:00'")
+            return Literal(moment_of_text(literal.value), span=literal.span)
+        except ValueError as error:
+            self._report(str(error), literal.span, "write it as '2024-01-31 10:00:00'")
             return Literal(None, span=literal.span)
-        if moment.tzinfo is not None:
-            moment = moment.astimezone(UTC).replace(tzinfo=None)
-        return Literal(moment, span=literal.span)
 
     # Equivalences and aggregates
 

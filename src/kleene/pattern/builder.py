@@ -20,6 +20,7 @@ from typing import Any
 
 from kleene.common.errors import BindingError, Problem, nearest
 from kleene.pattern.durations import LONG_UNIT_WORDS, unit_of, window_of
+from kleene.pattern.moments import exact_microseconds
 from kleene.pattern.naming import COUNT_OF_MATCHES, aggregate_alias, resolve_having, return_alias
 from kleene.pattern.operators import KLEENE_PLUS, OPTIONAL, Conjunction, Disjunction, Event, Pattern, Quantifier, Sequence
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, ReturnItem, Strategy, Unit, Window
@@ -137,8 +138,10 @@ class Draft:
 
     def within(self, amount: float | Fraction | str | dt.timedelta, unit: str | Unit | None = None) -> Draft:
         """The window: `within(12, "hours")`, `within(timedelta(...))`, `within(100, "events")`, `within("T")`."""
-        if isinstance(amount, dt.timedelta):
-            return self._with(within=window_of(amount))
+        length = exact_microseconds(amount)
+        if length is not None:
+            return self._with(within=window_of(length))
+        assert not isinstance(amount, dt.timedelta)
         known = unit if isinstance(unit, Unit) else Unit.NUMBER if unit is None else unit_of(unit)
         if known is None:
             raise BindingError(Problem(f"unknown unit '{unit}'", hint=nearest(str(unit), LONG_UNIT_WORDS)))

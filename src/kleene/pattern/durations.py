@@ -43,13 +43,15 @@ def microseconds_of(duration: dt.timedelta) -> int:
     return duration // _MICROSECOND
 
 
-def window_of(duration: dt.timedelta) -> Window:
-    """The window of a duration, in the largest unit that divides it; weeks are written as days.
+def window_of(microseconds: Fraction) -> Window:
+    """The window of so many microseconds, in the largest unit that divides it; weeks are written as days.
 
-    >>> window_of(dt.timedelta(minutes=90))
+    >>> window_of(Fraction(90 * 60 * 10**6))
     Window(amount=90, unit=<Unit.MINUTES: ('minutes', 60000000)>)
     """
-    amount, unit = _whole_units(microseconds_of(duration))
+    if microseconds.denominator != 1:
+        return Window(microseconds, Unit.MICROSECONDS)
+    amount, unit = _whole_units(int(microseconds))
     return Window(amount, unit)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from kleene.common.errors import BindingError, Problem, nearest
 from kleene.common.schema import EventSchema, Kind
 from kleene.pattern.functions import FUNCTIONS, Builtin, common_kind
+from kleene.pattern.moments import FineMoment
 from kleene.pattern.naming import COUNT_OF_MATCHES
 from kleene.pattern.predicates import (
     Aggregate,
@@ -43,6 +44,7 @@ _LITERAL_KINDS: dict[type, Kind] = {
     float: Kind.FLOAT,
     str: Kind.STRING,
     dt.datetime: Kind.TIMESTAMP,
+    FineMoment: Kind.TIMESTAMP,
     dt.timedelta: Kind.DURATION,
     type(None): Kind.NULL,
 }

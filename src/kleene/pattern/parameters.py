@@ -6,22 +6,33 @@ import datetime as dt
 from collections.abc import Iterable
 
 from kleene.common.errors import Problem, Span
+from kleene.pattern.moments import counted_time, duration_in, moment_at, moment_of_datetime, nanoseconds_of
 from kleene.pattern.predicates import Expression, Literal
 
 
 def literal_of(value: object) -> Literal | None:
-    """A Python (or NumPy scalar) value as a constant, None if it is not one; moments in other zones become UTC.
+    """A Python value, or a scalar of NumPy, pandas or Arrow, as a constant; None if it is not one.
+
+    Moments in other zones become UTC. A ValueError says what is too fine, or out of range.
 
     >>> literal_of(3), literal_of([3])
     (Literal(value=3), None)
     """
+    counted = counted_time(value)
+    if counted is not None:
+        what, count, unit = counted
+        return Literal(None if count is None else moment_at(count, unit) if what == "moment" else duration_in(count, unit))
+    if hasattr(value, "as_py") and hasattr(value, "is_valid"):
+        value = value.as_py()
     if hasattr(value, "item") and not isinstance(value, type) and getattr(value, "ndim", None) == 0:
         value = value.item()
     if isinstance(value, dt.datetime):
-        return Literal(value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None))
+        return Literal(moment_of_datetime(value) if value == value else None)  # NaT is NULL
     if isinstance(value, dt.date):
         return Literal(dt.datetime.combine(value, dt.time()))
-    if value is None or isinstance(value, bool | dt.timedelta):
+    if isinstance(value, dt.timedelta):
+        return Literal(duration_in(nanoseconds_of(value), "ns"))
+    if value is None or isinstance(value, bool):
         return Literal(value)
     # Subclasses (NumPy's float64, enums of strings) become the plain constant.
     for kind in (int, float, str):
@@ -32,7 +43,11 @@ def literal_of(value: object) -> Literal | None:
 
 def parameter_value(name: str, value: object, span: Span | None, problems: list[Problem]) -> Literal:
     """The constant that a parameter stands for."""
-    literal = literal_of(value)
+    try:
+        literal = literal_of(value)
+    except ValueError as error:
+        problems.append(Problem(f"parameter '{name}': {error}", span, "round it"))
+        return Literal(None, span=span)
     if literal is None:
         hint = (
             "a list can stand only after IN" if _is_list(value) else "give a number, a string, a boolean, a time or a duration"

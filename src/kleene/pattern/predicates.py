@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kleene.common.errors import Span
+from kleene.pattern.moments import Moment
 from kleene.pattern.registered import Function
 
 
@@ -54,9 +55,9 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Literal(Expression):
-    """A constant: int, float, str, bool, None, datetime or timedelta (naive datetimes are UTC)."""
+    """A constant: int, float, str, bool, None, a moment or timedelta (naive datetimes are UTC)."""
 
-    value: int | float | str | bool | dt.datetime | dt.timedelta | None
+    value: int | float | str | bool | Moment | dt.timedelta | None
 
     def __eq__(self, other: object) -> bool:
         # 1, 1.0 and True are equal in Python but are different constants of the language.

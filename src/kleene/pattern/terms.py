@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
+from kleene.common.errors import BindingError, Problem
 from kleene.pattern.naming import COUNT_OF_MATCHES
 from kleene.pattern.parameters import literal_of
 from kleene.pattern.predicates import (
@@ -297,7 +298,10 @@ def expression_of(value: object) -> Expression:
         return value.expression
     if isinstance(value, Expression):
         return value
-    literal = literal_of(value)
+    try:
+        literal = literal_of(value)
+    except ValueError as error:
+        raise BindingError(Problem(str(error), hint="round it")) from error
     if literal is None:
         raise TypeError(f"a {type(value).__name__} cannot stand in a condition: use numbers, strings, booleans, times or terms")
     return literal

@@ -11,6 +11,7 @@ import re
 from fractions import Fraction
 
 from kleene.pattern.durations import duration_text
+from kleene.pattern.moments import FineMoment, Moment
 from kleene.pattern.naming import COUNT_OF_MATCHES, aggregate_alias, return_alias
 from kleene.pattern.operators import (
     KLEENE_PLUS,
@@ -224,7 +225,7 @@ def _element_text(variable: str, element: Element) -> str:
     return f"{name}[{index[element] if element is not Element.LAST else name + '.LEN'}]"
 
 
-def _literal_text(value: float | str | bool | dt.datetime | dt.timedelta | None) -> str:
+def _literal_text(value: float | str | bool | Moment | dt.timedelta | None) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -233,6 +234,8 @@ def _literal_text(value: float | str | bool | dt.datetime | dt.timedelta | None)
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, dt.datetime):
         return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+    if isinstance(value, FineMoment):
+        return f"TIMESTAMP '{value}'"
     if isinstance(value, dt.timedelta):
         return duration_text(value)
     # A decimal beyond the range of floats reads back as infinity.

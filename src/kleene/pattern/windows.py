@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from fractions import Fraction
 
 from kleene.common.errors import Problem, Span, nearest
 from kleene.common.schema import EventSchema
-from kleene.pattern.durations import microseconds_of
+from kleene.pattern.moments import exact_microseconds
 from kleene.pattern.policies import Unit, Window
 
 _LONGEST = 2**62
@@ -40,13 +39,11 @@ def bind_window(
         value = _parameter(amount, params, problems, span)
         if value is None:
             return None
-        if isinstance(value, dt.timedelta):
-            if unit is not Unit.NUMBER:
-                problems.append(Problem(f"window parameter '{amount}' is a duration already", span, f"remove '{unit.word}'"))
-                return None
-            amount, unit, given_as_duration = microseconds_of(value), Unit.MICROSECONDS, True
-        else:
-            amount = value
+        given, given_as_duration = value
+        if given_as_duration and unit is not Unit.NUMBER:
+            problems.append(Problem(f"window parameter '{amount}' is a duration already", span, f"remove '{unit.word}'"))
+            return None
+        amount, unit = given, Unit.MICROSECONDS if given_as_duration else unit
         if amount <= 0:
             problems.append(Problem("WITHIN must be positive", span))
             return None
@@ -67,19 +64,23 @@ def bind_window(
 
 def _parameter(
     name: str, params: Mapping[str, object], problems: list[Problem], span: Span | None
-) -> int | Fraction | dt.timedelta | None:
+) -> tuple[int | Fraction, bool] | None:
+    """The value of a window's parameter, and whether it is a duration: then in microseconds, exactly."""
     if name not in params:
         hint = f"pass params={{'{name}': ...}}"
         near = nearest(name, params) if params else None
         problems.append(Problem(f"unknown window parameter '{name}'", span, f"{near} Otherwise, {hint}" if near else hint))
         return None
     value = params[name]
+    duration = exact_microseconds(value)
+    if duration is not None:
+        return duration, True
+    if hasattr(value, "as_py"):
+        value = value.as_py()
     if hasattr(value, "item") and not isinstance(value, int | float):
         value = value.item()
-    if isinstance(value, dt.timedelta):
-        return value
     if isinstance(value, int | float | Fraction) and not isinstance(value, bool) and math.isfinite(value):
-        return value if isinstance(value, int) else Fraction(value)
+        return value if isinstance(value, int) else Fraction(value), False
     problems.append(Problem(f"window parameter '{name}' is a {type(value).__name__}, not a number or a duration", span))
     return None
 

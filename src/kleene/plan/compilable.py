@@ -9,6 +9,7 @@ from __future__ import annotations
 from kleene.common.schema import EventSchema, Kind
 from kleene.pattern import predicates as p
 from kleene.pattern.kinds import kind_of
+from kleene.pattern.moments import FineMoment
 
 COMPILED = (
     p.Attribute, p.Literal, p.Arithmetic, p.Negate, p.Comparison, p.In, p.Between, p.IsNull, p.Not, p.And, p.Or,
@@ -24,7 +25,7 @@ def compilable(predicate: p.Expression, schema: EventSchema) -> bool:
     """
     if is_column(predicate):
         return True
-    if not isinstance(predicate, COMPILED) or _scales_duration(predicate, schema):
+    if not isinstance(predicate, COMPILED) or _scales_duration(predicate, schema) or _adds_fine(predicate):
         return False
     return all(compilable(child, schema) for child in p.children(predicate))
 
@@ -34,6 +35,13 @@ def _scales_duration(node: p.Expression, schema: EventSchema) -> bool:
     if not isinstance(node, p.Arithmetic) or node.operator not in "*/":
         return False
     return Kind.DURATION in (kind_of(node.left, schema), kind_of(node.right, schema))
+
+
+def _adds_fine(node: p.Expression) -> bool:
+    """Whether a moment finer than a microsecond is computed with: its unit is not that of the columns of a filter."""
+    return isinstance(node, p.Arithmetic) and any(
+        isinstance(side, p.Literal) and isinstance(side.value, FineMoment) for side in (node.left, node.right)
+    )
 
 
 def is_column(expression: p.Expression) -> bool:
@@ -49,7 +57,7 @@ def run_compilable(predicate: p.Expression, schema: EventSchema) -> bool:
         return True
     if isinstance(predicate, p.Aggregate):
         return predicate.function is not p.AggregateFunction.AVG or kind_of(predicate, schema) is not Kind.DURATION
-    if not isinstance(predicate, COMPILED) or _scales_duration(predicate, schema):
+    if not isinstance(predicate, COMPILED) or _scales_duration(predicate, schema) or _adds_fine(predicate):
         return False
     return all(run_compilable(child, schema) for child in p.children(predicate))
 
