@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from kleene.common.errors import BindingError, Problem, nearest
 from kleene.common.schema import EventSchema, Kind
@@ -207,10 +208,12 @@ class KindChecker:
         if Kind.OTHER in kinds:
             self._report(f"lists, structs and the like cannot be compared: {shown}", expression, _OPAQUE)
         elif common is None:
-            place = next(i for i, kind in enumerate(kinds) if common_kind((kinds[0], kind)) is None)
-            left, right = _shown(operands[0]), _shown(operands[place])
-            message = f"cannot compare {left}, {a_kind(kinds[0])}, with {right}, {a_kind(kinds[place])}"
-            self._report(message, expression, _comparison_hint(kinds[0], kinds[place]))
+            # The first may be NULL, which is of every kind.
+            pairs = combinations(range(len(kinds)), 2)
+            one, other = next(pair for pair in pairs if common_kind([kinds[place] for place in pair]) is None)
+            left, right = _shown(operands[one]), _shown(operands[other])
+            message = f"cannot compare {left}, {a_kind(kinds[one])}, with {right}, {a_kind(kinds[other])}"
+            self._report(message, expression, _comparison_hint(kinds[one], kinds[other]))
         elif ordered and common in _UNORDERED:
             self._report(f"booleans have no order: {shown}", expression, "compare with = or !=")
 

@@ -104,7 +104,7 @@ def _in_sequence(parts: tuple[Branch, ...]) -> Branch:
         base = len(positives)
         spans.append((part, base))
         own = range(base, base + len(part.positives))
-        order.update((i, j) for i in range(base) for j in own)
+        order.update(product(range(base), own))
         order.update((base + i, base + j) for i, j in part.order)
         positives.extend(part.positives)
     negatives = []
