@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kleene.common.errors import DataError, StateError
+from kleene.runtime.rule_files import MOST_TEXT
 from kleene.runtime.rule_watch import YOUNG, RuleWatch, rule_paths
 from kleene.runtime.rules import Rule, Rules, Seen, parse_rules, query_core, rules_after
 
@@ -138,11 +140,18 @@ def test_what_is_held_stays() -> None:
         ("`-- a` -- b", "`-- a`"),
         ("a - b / c -- d", "a - b / c"),
         ("A /* open", "A /* open"),
-        ("x = 'open -- a", "x = 'open"),
+        ("x = 'open -- a", "x = 'open -- a"),
     ],
 )
 def test_the_core_of_a_text(text: str, core: str) -> None:
     assert query_core(text) == core
+
+
+@pytest.mark.parametrize("piece", ["/*", "“", "'a", "`", "-", "*/"])
+def test_the_core_of_a_text_is_found_in_linear_time(piece: str) -> None:
+    began = time.process_time()
+    query_core(piece * 100_001)
+    assert time.process_time() - began < 2
 
 
 def test_a_snapshot_is_read_back_from_json() -> None:
@@ -286,6 +295,52 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert after.problems == {"late": f"cannot read '{tmp_path / 'late.sase'}': Permission denied"}
     assert stream.next().problems == {}, "it is tried again though its size and time are the same"
     assert stream.rules.queries["late"].version == 2
+
+
+def forbidden(path: Path) -> None:
+    """A link to a place that nobody may look at."""
+    path.symlink_to("/proc/1/cwd/nowhere" if os.geteuid() else path.parent / "missing" / "place")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (os.mkfifo, "not a file"),
+        (lambda path: path.symlink_to("/dev/zero"), "not a file"),
+        (lambda path: path.symlink_to(path.parent / "nowhere"), "No such file"),
+        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+        (forbidden, "cannot read"),
+        (lambda path: write(path, PAIRS + " " * MOST_TEXT), "bytes, and a query has at most 1,000,000"),
+        (lambda path: write(path, os.urandom(10_000) + b"\xff"), "not UTF-8 text"),
+        (lambda path: write(path.parent / os.fsdecode(b"b\xffd.sase"), PAIRS), "the name is not UTF-8 text"),
+    ],
+    ids=["a pipe", "a device", "a dangling link", "a link to itself", "a forbidden link", "long", "noise", "a name"],
+)
+def test_what_is_no_file_of_a_query_does_not_hinder_others(make: Callable[[Path], Any], told: str, tmp_path: Path) -> None:
+    stream = Stream(folder(tmp_path, pairs=PAIRS))
+    stream.next()
+    make(tmp_path / "bad.sase")
+    (tmp_path / "folder.sase").mkdir()
+    folder(tmp_path, pairs=LATE)
+    after = stream.next()
+    assert after.queries == {"pairs": Rule(LATE, 2)}
+    (problem,) = after.problems.values()
+    assert told in problem
+    json.dumps(after.as_dict()).encode()
+    "".join(after.problems).encode()
+
+
+def test_a_folder_behind_a_link_that_may_not_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder(tmp_path, pairs=PAIRS, late=LATE)
+    is_dir = Path.is_dir
+
+    def guarded_dir(path: Path) -> bool:
+        if path.name == "late.sase":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", guarded_dir)
+    assert set(Stream(tmp_path).next().queries) == {"late", "pairs"}
 
 
 def test_a_file_that_is_renamed_while_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,6 +496,21 @@ def test_rows_that_are_no_queries(tmp_path: Path) -> None:
         "row 2": "row 2 of the table of queries: name is NULL",
         "twice": "several queries are named 'twice': row 3, row 4\n  hint: give every query a name of its own",
     }
+
+
+def test_a_table_whose_text_is_none(tmp_path: Path) -> None:
+    """Nothing that a table may hold stops the stream of rules."""
+    path = tmp_path / "rules.parquet"
+    pq.write_table(pa.table({"name": ["pairs"], "query": [PAIRS]}), path)
+    stream = Stream(path)
+    before = stream.next()
+    offsets, texts = pa.array([0, 6], pa.int32()).buffers()[1], pa.py_buffer(b"A a \xff\xfe")
+    pq.write_table(pa.table({"name": ["pairs"], "query": pa.StringArray.from_buffers(1, offsets, texts)}), path)
+    stream.next()
+    stream.clock.now += YOUNG
+    after = stream.next()
+    assert after.queries == before.queries
+    assert "utf-8" in after.problems[str(path)]
 
 
 @pytest.mark.parametrize(

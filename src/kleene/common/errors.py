@@ -74,6 +74,30 @@ class StateError(KleeneError):
     """Saved state cannot be used by this version or this query."""
 
 
+MOST_TOLD = 2_000
+"""Characters of an error that are told where many errors may come."""
+
+
+def error_text(error: BaseException) -> str:
+    """The sort of any error, and what it says, whatever it does when it is asked.
+
+    >>> error_text(KeyError("x"))
+    "KeyError: 'x'"
+    """
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001 - as may be with errors of the user's own
+        return type(error).__name__
+
+
+def described(error: Exception) -> str:
+    """An error in words, of bounded length: its begin and its end, where the hint is. What cannot be written is escaped."""
+    text = str(error) if isinstance(error, KleeneError) else f"an error that was not foreseen, {error_text(error)}"
+    if len(text) > MOST_TOLD:
+        text = f"{text[: MOST_TOLD // 2]} ... {text[-MOST_TOLD // 2 :]}"
+    return text.encode(errors="backslashreplace").decode()
+
+
 def locate(text: str, offset: int) -> tuple[int, int]:
     """The 1-based line and column of an offset.
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.errors import DataError, Problem
+from kleene.common.errors import DataError, Problem, error_text
 from kleene.common.schema import Kind, kind_of_arrow
 from kleene.pattern.registered import Function
 
@@ -25,8 +25,10 @@ def call_registered(function: Function, arguments: Sequence[pa.Array], count: in
         return pa.array([], _TYPES[function.returns])
     try:
         result = function(*arguments)
-    except Exception as error:
-        raise DataError(f"the function '{function.name}' failed: {type(error).__name__}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, too, would end the process of all queries
+        raise DataError(f"the function '{function.name}' failed: {error_text(error)}") from error
     values = _as_array(result)
     if not isinstance(values, pa.Array):
         raise _wrong(function, _shown(result), count)

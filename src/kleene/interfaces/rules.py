@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from kleene.common.errors import BindingError, Problem
+from kleene.common.errors import BindingError, Problem, described
 from kleene.interfaces.api import Options, options_of, query
 from kleene.interfaces.functions import functions_of
 from kleene.interfaces.shared_runs import multi_options_of, shared_plan
@@ -122,7 +122,7 @@ class RuleCompiler:
 
     def _compile(self, text: str) -> Compiled:
         from kleene.runtime.rules import parse_rules
-        from kleene.runtime.stream_bucket import Compiled, described
+        from kleene.runtime.stream_bucket import Compiled
         from kleene.runtime.stream_units import QuerySet
 
         snapshot = parse_rules(text)

@@ -10,6 +10,7 @@ Where queries may change while a stream runs, they may also be paused: a file by
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ PAUSED_SUFFIX = ".paused"
 REQUIRED = ("name", "query")
 ENABLED = "enabled"
 PAUSED = "paused"
+
+MOST_TEXT = 1_000_000
+"""Bytes of a query's file, or characters of a table's text: all rules of a stream travel together."""
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -56,6 +60,12 @@ def query_name(path: Path) -> str:
 def query_text(path: Path) -> str:
     """The text of a file."""
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe or a device may have no end
+            raise DataError(f"cannot read '{path}': not a file")
+        if found.st_size > MOST_TEXT:
+            message = f"{path}: {found.st_size:,} bytes, and a query has at most {MOST_TEXT:,}"
+            raise DataError(Problem(message, hint="values that are many belong into a column of the events, or a parameter"))
         raw = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read '{path}': {error.strerror}") from error
@@ -128,3 +138,5 @@ def row_problems(number: int, row: dict[str, Any]) -> Iterator[Problem]:
             yield Problem(f"{shown}: {name} is NULL")
         elif value == "":
             yield Problem(f"{shown}: {name} is empty")
+        elif name == "query" and len(value) > MOST_TEXT:
+            yield Problem(f"{shown}: {len(value):,} characters, and a query has at most {MOST_TEXT:,}")

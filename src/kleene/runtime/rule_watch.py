@@ -11,12 +11,13 @@ into place is never seen in part.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kleene.common.errors import DataError, KleeneError, Problem, render
+from kleene.common.errors import DataError, Problem, described, render
 from kleene.runtime.files import FORMATS, open_events
 from kleene.runtime.rule_files import (
     PAUSED,
@@ -78,10 +79,10 @@ class RuleWatch:
         now = self._clock()
         try:
             found = self._look(now)
-        except KleeneError as error:
+        except Exception as error:  # noqa: BLE001 - whatever is there, the rules that are known go on
             self._failing_since = now if self._failing_since is None else self._failing_since
             if self._seen is None or now - self._failing_since >= YOUNG:
-                return Seen({}, partial=True, problems={self._source: str(error)})
+                return Seen({}, partial=True, problems={self._source: described(error)})
             return self._seen
         self._failing_since = None
         return found
@@ -110,7 +111,7 @@ def rule_paths(source: Path) -> list[Path]:
     try:
         if source.is_dir():
             files = files_in(source)
-            return files if is_table(source) else [file for file in files if _has_query(file) and not file.is_dir()]
+            return files if is_table(source) else [file for file in files if _has_query(file) and not _is_folder(file)]
         beside = [] if is_table(source) else [source.with_name(source.name + PAUSED_SUFFIX)]
         found = [file for file in (source, *beside) if file.exists()]
     except OSError as error:
@@ -135,6 +136,13 @@ def _has_query(path: Path) -> bool:
     return is_query_file(path) or is_paused_file(path)
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a link to where nobody may look
+        return False
+
+
 def _stamp(path: Path) -> Stamp | None:
     """None of a file that is gone since it was listed."""
     try:
@@ -154,10 +162,16 @@ def _files_seen(files: Sequence[Path], young: Collection[Path]) -> Seen:
         if name in shared:
             continue
         try:
+            name.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(file.name).decode(errors="backslashreplace")
+            problems[shown] = f"{file.parent / shown}: the name is not UTF-8 text\n  hint: rename the file"
+            continue
+        try:
             queries[name] = (_whole_text(file), is_paused_file(file))
         except DataError as error:
             held.add(name)
-            if file not in young and file.exists():
+            if file not in young and os.path.lexists(file):
                 problems[name] = str(error)
     return Seen(queries, frozenset(held), problems=problems)
 

@@ -20,9 +20,9 @@ from kleene.common.errors import Problem, StateError
 
 FORMAT = 1
 
-_PIECE = re.compile(
-    r"""(?P<blank>[\s\ufeff\u200b]+|--[^\n]*|//[^\n]*|/\*.*?\*/)"""
-    r"""|'[^']*'|‘[^’]*’|“[^”]*”|`[^`]*`|"[^"]*"|[^\s\ufeff\u200b/'‘“`"-]+|.""",  # noqa: RUF001 - the language's quotation marks
+_PIECE = re.compile(  # linear: what is not closed goes to the end
+    r"""(?P<blank>[\s\ufeff\u200b]+|--[^\n]*|//[^\n]*|/\*.*?\*/)|/\*.*"""
+    r"""|'[^']*'?|‘[^’]*’?|“[^”]*”?|`[^`]*`?|"[^"]*"?|[^\s\ufeff\u200b/'‘“`"-]+|.""",  # noqa: RUF001 - the language's quotation marks
     re.DOTALL,
 )
 

@@ -14,6 +14,7 @@ anew from the log.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,10 +23,10 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from kleene.common.errors import KleeneError, LimitError, Problem, StateError
+from kleene.common.errors import KleeneError, LimitError, Problem, StateError, described
 from kleene.common.schema import EventSchema
 from kleene.engine.working_matcher import State, WorkingMatcher
-from kleene.runtime.stream_budget import Budget, Spent
+from kleene.runtime.stream_budget import Budget, OverBudgetError, Spent
 from kleene.runtime.stream_log import EventLog
 from kleene.runtime.stream_state import Header, Store, Suspended, UnitState
 from kleene.runtime.stream_units import QuerySet, StreamQuery, Unit
@@ -38,8 +39,11 @@ MATCHES, LATE, BAD, PROBLEM = "matches", "late", "bad", "problem"
 MOST_SEARCHED = 1 << 16
 """The event with which a query fails is looked for among at most this many."""
 
-MOST_TOLD = 2_000
-"""Characters of an error that are reported."""
+MOST_SHOWN = 100
+"""Characters of each of its values that are told."""
+
+SEARCH_SECONDS = 60.0
+"""For so long; a single try may take as long as the micro-batch did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +210,9 @@ class Bucket:
             except StateError:
                 raise
             except Exception as own:  # noqa: BLE001
-                self._suspend(query, own, None, everywhere=everywhere)
+                # What a query has seen, and the memory that is left, are others in other buckets.
+                is_new = not any(query.key in state.keys for state in self.header.units)
+                self._suspend(query, own, None, everywhere=everywhere and is_new and not isinstance(own, MemoryError))
 
     def _past(self, store: Store) -> pa.Table:
         """The events of the log that have been given to the matchers."""
@@ -334,6 +340,8 @@ class Bucket:
         """From this micro-batch on the query is not matched in this bucket."""
         message = described(error)
         where = "" if event is None else f"\n  at the event {event}"
+        into = query.plan.bound.query.into
+        where += "" if into is None else f"\n  of its keys here no more events '{into}' are made, for any query that reads them"
         hint = "the others run on; correct it, or remove it: with another text, or paused and resumed, it starts again"
         text = f"'{query.name}' is suspended: {message}{where}\n  hint: {hint}"
         suspended = Suspended(query.key, query.name, query.version, self.header.watermark, text)
@@ -342,7 +350,7 @@ class Bucket:
 
     def _failing(self, unit: Unit, log: pa.Table, error: Exception, released: pa.Table) -> str | None:
         """The first event with which a query fails, found by halving; None if that would take long, or no event does it."""
-        if isinstance(error, LimitError | MemoryError) or not 0 < released.num_rows <= MOST_SEARCHED:
+        if isinstance(error, OverBudgetError | MemoryError) or not 0 < released.num_rows <= MOST_SEARCHED:
             return None
         times, ends = np.unique(self._log.times(released), return_index=True)
         ends = np.append(ends[1:], released.num_rows)
@@ -351,24 +359,32 @@ class Bucket:
             try:
                 item = self._started(unit, log)
                 for batch in released.slice(0, int(ends[place])).to_batches():
-                    list(self._shaped(Spent(None, unit).rows(item.matcher.feed(batch))))
-                list(self._shaped(Spent(None, unit).rows(item.matcher.advance(int(times[place]) + 1))))
+                    _discard(self._shaped(Spent(None, unit).rows(item.matcher.feed(batch))))
+                _discard(self._shaped(Spent(None, unit).rows(item.matcher.advance(int(times[place]) + 1))))
             except Exception:  # noqa: BLE001 - that is the question
                 return True
             return False
 
         low, high = 0, times.size - 1
+        began = time.monotonic()
         if not fails(high):
             return None
         while low < high:
+            if time.monotonic() - began > SEARCH_SECONDS:
+                return None
             middle = (low + high) // 2
             low, high = (low, middle) if fails(middle) else (middle + 1, high)
+        return self._shown(released.slice(int(ends[low]) - 1, 1))
+
+    def _shown(self, event: pa.Table) -> str | None:
+        """An event, by what tells it from others; None if its values cannot be read."""
         schema = self._plan.schema
         names = dict.fromkeys(name for name in (schema.time, schema.type, *self._plan.keys, *schema.order_by) if name)
-        (row,) = (
-            released.select([name for name in names if name in released.schema.names]).slice(int(ends[low]) - 1, 1).to_pylist()
-        )
-        return ", ".join(f"{name} = {value}" for name, value in row.items())
+        try:
+            (row,) = event.select([name for name in names if name in event.schema.names]).to_pylist()
+        except ValueError:
+            return None
+        return ", ".join(f"{name} = {str(value)[:MOST_SHOWN]}" for name, value in row.items())
 
     def _change(self, store: Store, rules: str) -> Iterator[Labelled]:
         """From here on other rules hold; queries that stay go on."""
@@ -511,12 +527,11 @@ def _joined(known: Sequence[UnitState], unit: Unit) -> tuple[int | None, State]:
     return (min(horizons) if len(horizons) == len(known) else None), {}
 
 
+def _discard(rows: Iterator[Any]) -> None:
+    for _ in rows:
+        pass
+
+
 def _problem(query: str, version: int, text: str, everywhere: bool) -> Labelled:
     row = {"query": [query], "query_version": pa.array([version], pa.int32()), "problem": [text]}
     return Labelled(PROBLEM, query, version, pa.record_batch(row), everywhere)
-
-
-def described(error: Exception) -> str:
-    """An error in words, of bounded length: what a library raises may have the query in it."""
-    text = str(error) if isinstance(error, KleeneError) else f"an error that was not foreseen, {type(error).__name__}: {error}"
-    return text if len(text) <= MOST_TOLD else f"{text[:MOST_TOLD]}..."

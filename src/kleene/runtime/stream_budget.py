@@ -60,6 +60,10 @@ def budget_of(given: Budget | Mapping[str, Any] | None) -> Budget:
     return Budget(**given)
 
 
+class OverBudgetError(LimitError):
+    """A query has used more than its budget; no event is to blame."""
+
+
 @dataclass(slots=True)
 class Spent:
     """What a unit has used in a micro-batch so far.
@@ -73,7 +77,7 @@ class Spent:
     matches: Counter[str] = field(default_factory=Counter)
 
     def rows(self, found: Iterator[Any]) -> Iterator[tuple[StreamQuery, pa.RecordBatch]]:
-        """What a matcher gives, counted: LimitError where it is more than the budget."""
+        """What a matcher gives, counted: OverBudgetError where it is more than the budget."""
         while (given := self._next(found)) is not None:
             query, rows = self.unit.labelled(given)
             self.matches[query.name] += rows.num_rows
@@ -107,9 +111,9 @@ class Spent:
         if self.seconds > self.budget.seconds:
             message = f"more than {self.budget.seconds:g} seconds of CPU time in one micro-batch"
             hint = "shorten the window or narrow the conditions, or give budget={'seconds': ...} more"
-            raise LimitError(Problem(message, hint=hint))
+            raise OverBudgetError(Problem(message, hint=hint))
         name, count = max(self.matches.items(), key=lambda item: item[1], default=("", 0))
         if count > self.budget.matches:
             message = f"more than {self.budget.matches:,} matches of '{name}' in one micro-batch"
             hint = "shorten the window or narrow the conditions, or give budget={'matches': ...} more"
-            raise LimitError(Problem(message, hint=hint))
+            raise OverBudgetError(Problem(message, hint=hint))
