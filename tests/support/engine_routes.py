@@ -43,6 +43,7 @@ def given_options(case: Case) -> dict[str, Any]:
         "order_by": options.order_by,
         "partition_by": options.partition_by,
         "ties": options.ties,
+        "bad_rows": options.bad_rows,
         "params": dict(options.params),
         "schema": None if options.schema is None else {name: sorted(attributes) for name, attributes in options.schema.items()},
     }
@@ -101,6 +102,18 @@ def cut(batches: Callable[[pa.Table], Iterator[pa.RecordBatch]], plan: Any = Non
     return lambda case: outcome(case, answer, plan)
 
 
+def in_a_workload(case: Case) -> Outcome:
+    """The query beside itself in a workload: what can be answered together, is."""
+
+    def answer(query: Query, case: Case) -> list[Row]:
+        both = kleene.workload({"one": query, "other": query}).match(case.table(), **given_options(case))
+        assert both["one"].num_rows == both["other"].num_rows
+        rows: list[Row] = both["one"].to_pylist()
+        return rows
+
+    return outcome(case, answer)
+
+
 def one_by_one(table: pa.Table) -> Iterator[pa.RecordBatch]:
     return iter(table.to_batches(max_chunksize=1))
 
@@ -131,6 +144,7 @@ def embedded_routes() -> dict[str, Route]:
         routes[f"embedded-nfa-{algorithm}-batches-1"] = cut(one_by_one, plan={"algorithm": algorithm}, block=2)
     routes["embedded-nfa-random-splits"] = cut(random_splits, plan={"mechanism": "nfa"})
     routes["embedded-compressed"] = compressed
+    routes["embedded-workload"] = in_a_workload
     return routes | lazy_routes() | aggregate_routes()
 
 
@@ -188,7 +202,10 @@ def compressed(case: Case) -> Outcome:
     return Outcome(matches=[_labels(row) for row in answer(query, case)])
 
 
-ANY_PLAN = ("oracle", "embedded", "embedded-batches-1", "embedded-batches-1-blocks-1", "embedded-random-splits", "spark")
+ANY_PLAN = (
+    "oracle", "embedded", "embedded-workload", "embedded-batches-1", "embedded-batches-1-blocks-1", "embedded-random-splits",
+    "spark",
+)  # fmt: skip
 """The routes that leave the plan open."""
 
 SEQUENCE_ROUTES = ("embedded-basic", "embedded-paper", "embedded-random-splits-basic")

@@ -53,7 +53,9 @@ def divided(plan: Plan, table: pa.Table) -> list[pa.Table]:
     return [table.take(own) for own in rows.values()]
 
 
-def sliced(plan: Plan, table: pa.Table, cuts: Sequence[int], rng: Random, *, arrival: bool = False) -> pa.Table:
+def sliced(
+    plan: Plan, table: pa.Table, cuts: Sequence[int], rng: Random, *, arrival: bool = False, bad_rows: str = "error"
+) -> pa.Table:
     """The matches of a plan over a table, slice by slice; with `arrival`, events that tie as they are in the table."""
     assert obstacle(plan) is None
     schema = plan.bound.schema
@@ -69,7 +71,7 @@ def sliced(plan: Plan, table: pa.Table, cuts: Sequence[int], rng: Random, *, arr
         assert task.number == number
         events = task.events.drop_columns([ARRIVAL]) if arrival else task.events
         events = pa.Table.from_batches(batches_of(events.combine_chunks(), rng.choice((1, 3, 100))), events.schema)
-        found += time_slices.match_slice(plan, events, slices[number], run_rows=rng.choice((1, 4, 1000)))
+        found += time_slices.match_slice(plan, events, slices[number], bad_rows=bad_rows, run_rows=rng.choice((1, 4, 1000)))
     bare = table.drop_columns([ARRIVAL]).schema if arrival else table.schema
     rows = pa.Table.from_batches(found, time_slices.slice_matcher(plan, bare).output_schema)
     if not time_slices.needs_choice(plan):
@@ -120,7 +122,7 @@ def _low(plan: Plan, ordered: pa.Table, cut: int) -> int:
     if lead.instants is not None:
         return cut - lead.instants + 1
     assert lead.events is not None
-    matcher: Any = build_matcher(plan, ordered.schema)
+    matcher: Any = build_matcher(plan, ordered.schema, bad_rows="drop")
     ordered = ordered.combine_chunks()
     rows = np.concatenate([matcher.relevant(batch) for batch in ordered.to_batches()] or [np.empty(0, np.int64)])
     ts = time_values(ordered.column(schema.time).combine_chunks(), schema.time_unit)[rows]
@@ -139,17 +141,17 @@ def _slices(seed: int) -> Route:
         plan, rng = query.plan_for(table.schema, options), Random(f"{seed}:{case.where}")
         schema, arrival = plan.bound.schema, options.ties == "arrival"
         usable = table.filter(pa.compute.is_valid(table.column(schema.time)))
-        if obstacle(plan) is not None or usable.num_rows < 2 or usable.num_rows < table.num_rows:
+        untimed = usable.num_rows < table.num_rows and case.options.bad_rows == "error"
+        if obstacle(plan) is not None or usable.num_rows < 2 or untimed:
             rows: list[Row] = query.match(table, **given_options(case)).to_pylist()
             return rows
+        table = usable
         ts = time_values(table.column(schema.time).combine_chunks(), schema.time_unit)
         cuts = random_cuts(plan, ts, rng)
         by_key = bool(plan.keys) and plan.bound.count_window is not None
-        return [row for own in (divided(plan, table) if by_key else [table]) for row in _rows(plan, own, cuts, rng, arrival)]
+        parts = divided(plan, table) if by_key else [table]
+        policy = case.options.bad_rows
+        found = [sliced(plan, own, cuts, rng, arrival=arrival, bad_rows=policy) for own in parts]
+        return [row for rows in found for row in rows.to_pylist()]
 
     return lambda case: outcome(case, answer)
-
-
-def _rows(plan: Plan, table: pa.Table, cuts: Sequence[int], rng: Random, arrival: bool) -> list[Row]:
-    rows: list[Row] = sliced(plan, table, cuts, rng, arrival=arrival).to_pylist()
-    return rows

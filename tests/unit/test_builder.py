@@ -85,6 +85,7 @@ CASES: list[tuple[Draft, str]] = [
     (event("A", "a").times(3), "PATTERN A{3} a[]"),
     (event("A", "a").at_least(2), "PATTERN A{2,} a[]"),
     (event("A", "a").star(), "PATTERN A* a[]"),
+    (event("A", "a").times(0, 1), "PATTERN A{0,1} a[]"),
     (RUN, "PATTERN SEQ(KL(A a), B b)"),
     (seq(any_of("A", "C", name="a").plus(), event("B", "b").optional()), "PATTERN SEQ(ANY(A, C)+ a[], B? b)"),
     (RUN.strategy("strict-contiguity"), "PATTERN SEQ(A+ a[], B b) WHERE strict_contiguity { }"),

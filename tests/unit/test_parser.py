@@ -64,6 +64,7 @@ def where(condition: str) -> object:
         ("KL(A a[])", Event(("A",), "a", KLEENE_PLUS)),
         ("A* a[]", Event(("A",), "a", Quantifier(0, None))),
         ("A? a", Event(("A",), "a", OPTIONAL)),
+        ("A{0,1} a[]", Event(("A",), "a", Quantifier(0, 1))),
         ("A{2,5} a[]", Event(("A",), "a", Quantifier(2, 5))),
         ("A{3} a[]", Event(("A",), "a", Quantifier(3, 3))),
         ("A{2,} a[]", Event(("A",), "a", Quantifier(2, None))),

@@ -89,9 +89,8 @@ class Draft:
             raise TypeError(f"{what} applies to one component, as in event('T', 'a')")
         return self.query.pattern
 
-    def _quantified(self, low: int, high: int | None) -> Draft:
-        component = self._component("a repetition")
-        return _draft(replace(component, quantifier=Quantifier(low, high)))
+    def _quantified(self, quantifier: Quantifier) -> Draft:
+        return _draft(replace(self._component("a repetition"), quantifier=quantifier))
 
     def __invert__(self) -> Draft:
         component = self._component("negation")
@@ -101,23 +100,23 @@ class Draft:
 
     def plus(self) -> Draft:
         """One or more: `T+ a[]`."""
-        return self._quantified(KLEENE_PLUS.low, KLEENE_PLUS.high)
+        return self._quantified(KLEENE_PLUS)
 
     def star(self) -> Draft:
         """Any number: `T* a[]`."""
-        return self._quantified(0, None)
+        return self._quantified(Quantifier(0, None))
 
     def times(self, low: int, high: int | None = None) -> Draft:
         """`times(3)` is `T{3} a[]`, `times(2, 5)` is `T{2,5} a[]`."""
-        return self._quantified(low, low if high is None else high)
+        return self._quantified(Quantifier(low, low if high is None else high))
 
     def at_least(self, low: int) -> Draft:
         """`T{n,} a[]`."""
-        return self._quantified(low, None)
+        return self._quantified(Quantifier(low, None))
 
     def optional(self) -> Draft:
         """`T? a`."""
-        return self._quantified(OPTIONAL.low, OPTIONAL.high)
+        return self._quantified(OPTIONAL)
 
     def _with(self, **changes: Any) -> Draft:
         return Draft(replace(self.query, **changes))

@@ -20,14 +20,16 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Quantifier:
-    """How many events a component binds: `T+` is (1, None), `T{2,5}` is (2, 5), `T?` is (0, 1)."""
+    """How many events a component binds: `T+` is (1, None), `T{2,5}` is (2, 5)."""
 
     low: int
     high: int | None
+    single: bool = False
+    """Of `T?`: the variable is the event itself; that of `T{0,1}` is a list."""
 
 
 KLEENE_PLUS = Quantifier(1, None)
-OPTIONAL = Quantifier(0, 1)
+OPTIONAL = Quantifier(0, 1, single=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Event(Pattern):
     @property
     def is_kleene(self) -> bool:
         """Whether the variable holds an array of events."""
-        return self.quantifier is not None and self.quantifier != OPTIONAL
+        return self.quantifier is not None and not self.quantifier.single
 
 
 @dataclass(frozen=True, slots=True)

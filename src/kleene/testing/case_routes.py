@@ -159,6 +159,8 @@ def oracle_route(case: Case) -> Outcome:
     )
     bound = bind(parse(case.query_text), schema, params=dict(options.params), partition_by=options.partition_by)
     events = table.to_pylist()
+    if options.bad_rows != "error":
+        events = [events[place] for place in oracle.good_rows(bound, events)]
     assert options.ties in ("error", "arrival"), options.ties
     ties: Any = options.ties
     if bound.query.aggregates:

@@ -18,6 +18,7 @@ comment line, blank lines are ignored.
       order_by seq, x
       partition_by k
       ties arrival
+      bad_rows drop
       params limit=3
       schema A: k, x                     attributes of a type, one line a type
     query
@@ -106,6 +107,7 @@ class Options:
     order_by: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     ties: str = "error"
+    bad_rows: str = "error"
     params: Mapping[str, Any] = field(default_factory=dict)
     schema: Mapping[str, frozenset[str]] | None = None
 
@@ -432,7 +434,7 @@ def _settings(block: _Block | None, path: Path) -> _Settings:
         rest = rest.strip()
         if word in ("order_by", "partition_by"):
             chosen[word] = _names(rest)
-        elif word in ("time", "ties", "type"):
+        elif word in ("time", "ties", "type", "bad_rows"):
             chosen[word] = None if (word, rest) == ("type", "none") else rest
         elif word == "params":
             chosen[word] = {name: value_of(text) for name, text in _pairs(rest, path, number).items()}

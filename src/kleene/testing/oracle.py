@@ -24,12 +24,13 @@ from kleene.testing.evaluate import Frame, value
 from kleene.testing.functions import Value
 from kleene.testing.oracle_aggregate import AggregateRow, aggregate_rows
 from kleene.testing.oracle_any import assignments
+from kleene.testing.oracle_bad_rows import good_rows
 from kleene.testing.oracle_branch import Elements, Match, bindings_of, extremes
 from kleene.testing.oracle_negation import negated
 from kleene.testing.oracle_runs import accepting_runs
 from kleene.testing.oracle_stream import Key, Stream, Ties, make_stream, merge_all
 
-__all__ = ["AggregateRow", "Match", "aggregates", "matches", "returns"]
+__all__ = ["AggregateRow", "Match", "aggregates", "good_rows", "matches", "returns"]
 
 
 def matches(bound: BoundQuery, events: Sequence[Mapping[str, Value]], *, ties: Ties = "error") -> list[Match]:
