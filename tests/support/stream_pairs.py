@@ -31,7 +31,8 @@ if __name__ == "__main__":
 
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError, PlanningError
-from kleene.engine.counters import Carried, SharedCounterMatcher
+from kleene.engine.carried import Carried
+from kleene.engine.counters import SharedCounterMatcher
 from kleene.engine.live import LiveMatcher
 from kleene.engine.live_pass import Cells, LivePass
 from kleene.engine.lives import Lives

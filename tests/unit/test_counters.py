@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import kleene
 from kleene.common.errors import DataError
-from kleene.engine import counters
+from kleene.engine import count_totals, counters
 from kleene.engine.count_program import Slot, Wanted, build_program
 from kleene.engine.kernels.counting import TOTAL
 from kleene.engine.kernels.trie_counting import MANY
 from kleene.engine.trie_program import build_trie
+from kleene.plan.aggregate import CounterPlan
 from kleene.plan.chopping import Load, best_cuts, common_parts, marking_cost, pieces_of
 
 ROLES = {"time": "ts", "type": "type"}
@@ -144,6 +147,8 @@ QUERIES = [
     "PATTERN SEQ(A a, B b) WHERE [k] AGG COUNT, AVG(b.x) AS m WITHIN 60 EMIT ON CHANGE",
     "PATTERN SEQ(A a, B b, C c) WHERE [k] AGG COUNT, MIN(a.x) AS low",
     "PATTERN OR(SEQ(A a, B b), SEQ(C c, D d)) AGG COUNT WITHIN 30",
+    "PATTERN SEQ(A a, B b, !(E n)) WHERE [k] AGG COUNT, SUM(b.x) AS s WITHIN 60 EMIT ON CHANGE",
+    "PATTERN OR(SEQ(A a, B b, !(E n)), SEQ(C c, !(D d)), SEQ(D e)) AGG COUNT EMIT ON CHANGE WITHIN 5 HAVING COUNT > 1",
 ]
 
 
@@ -199,6 +204,66 @@ def test_tries_count_what_segments_do(patterns: list[str], monkeypatch: pytest.M
             wanted = work.match(stream, plan=plan, **ROLES)
         assert all(found[name].equals(wanted[name]) for name in wanted)
         assert found["q0"].num_rows > 2 * int(MANY)
+
+
+CHANGES = {
+    "one partition": "PATTERN SEQ(A a, B b) AGG COUNT, AVG(b.x) AS m EMIT ON CHANGE WITHIN {window}",
+    "partitions added up": "PATTERN SEQ(A a, B b) WHERE [k] AGG COUNT, MIN(a.x) AS m EMIT ON CHANGE WITHIN {window}",
+    "partitions added up at triggers": "PATTERN SEQ(A a, B b) WHERE [k] AGG COUNT WITHIN {window}",
+    "groups": "PATTERN SEQ(A a, B b) GROUP BY k AGG COUNT EMIT ON CHANGE WITHIN {window}",
+    "negation at the end": "PATTERN SEQ(A a, B b, !(E n)) WHERE [k] AGG COUNT EMIT ON CHANGE WITHIN {window}",
+}
+
+
+@pytest.mark.parametrize("text", CHANGES.values(), ids=CHANGES)
+def test_a_pass_has_the_values_of_new_events_and_expiries_only(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many events are kept: what is added up is as much as comes."""
+    sizes, kernel = [], count_totals.kernels.add_up
+
+    def measured(stream: Any, span: Any, triggers: Any, expiries: Any, *further: Any) -> None:
+        sizes.append(triggers.rows.size + expiries.rows.size)
+        kernel(stream, span, triggers, expiries, *further)
+
+    monkeypatch.setattr(count_totals.kernels, "add_up", measured)
+    most = []
+    for window in (200, 2_000):
+        query, events = kleene.query(text.format(window=window)), trades(3 * window, 7)
+        matcher = query.matcher(events.schema, kleene.interfaces.api.options_of(ROLES))
+        sizes.clear()
+        rows = []
+        for batch in events.to_batches(max_chunksize=50):
+            rows += [*matcher.feed(batch), *matcher.advance(batch.column("ts")[-1].as_py())]
+        rows += matcher.finish()
+        wanted = query.match(events, plan={"mechanism": "matches"}, **ROLES)
+        order = [(name, "ascending") for name in ("at", *query.logical.group_by)]  # expiries of an instant are in no order
+        assert pa.Table.from_batches(rows, matcher.output_schema).sort_by(order).equals(wanted.sort_by(order))
+        assert matcher.metrics.matches == wanted.num_rows > 100
+        most.append(max(sizes[:-1]))
+    assert most[1] < 2 * most[0] < 400
+
+
+def test_a_negated_end_is_counted_with_expiries() -> None:
+    """Only of MIN, MAX and sums of floats no part can be taken back exactly."""
+    columns = {"ts": pa.int64(), "type": pa.string(), "x": pa.int64(), "y": pa.float64()}
+    for items, counted in (("COUNT, SUM(a.x), AVG(a.x)", True), ("MIN(a.x)", False), ("SUM(a.y)", False)):
+        query = kleene.query(f"PATTERN SEQ(A a, !(N n)) AGG {items} EMIT ON CHANGE WITHIN 9")
+        plan = query.plan_for(pa.schema(columns), kleene.interfaces.api.options_of(ROLES))
+        assert isinstance(plan, CounterPlan) is counted
+
+
+@pytest.mark.parametrize("window", ["stacks", "marking"])
+def test_what_is_counted_does_not_depend_on_how_events_crowd(window: str) -> None:
+    """Nearly all events in one partition, and nearly all at one instant: the cheapest way is looked for among what is alive."""
+    crowd = pa.table({"ts": [0, *[50] * 3_000, 90], "type": [*"AB" * 1_501], "k": [1, *[0] * 3_000, 1]})
+    query = kleene.query("PATTERN SEQ(A a, B b) WHERE [k] AGG COUNT EMIT ON CHANGE WITHIN 20")
+    chosen = []
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("_count_stacked", "_count_marked"):
+            original = getattr(counters.CounterPass, name)
+            patched.setattr(counters.CounterPass, name, lambda *a, n=name, f=original: (chosen.append(n), f(*a))[1])
+        found = query.match(crowd, **ROLES)
+    assert chosen == ["_count_stacked"]
+    assert found.equals(query.match(crowd, plan={"mechanism": "counters", "window": window}, **ROLES))
 
 
 def test_what_is_kept_between_batches_is_a_window() -> None:

@@ -257,7 +257,10 @@ def test_what_counters_count(text: str, plan: Any, lines: list[str]) -> None:
         ),
         ("PATTERN AND(A a, B b) AGG COUNT OUTPUT NON-OVERLAP", ["NON-OVERLAP chooses among", "AND leaves the order open"]),
         ("PATTERN SEQ(!(N n), B b) AGG COUNT WITHIN 9", ["'n' is forbidden before the first event"]),
-        ("PATTERN SEQ(B b, !(N n)) AGG COUNT EMIT ON CHANGE WITHIN 9", ["'n' may end matches at the very instant"]),
+        (
+            "PATTERN SEQ(B b, !(N n)) AGG COUNT, MAX(b.x) AS m EMIT ON CHANGE WITHIN 9",
+            ["'n' may end matches at the instant at which others expire, and of MAX(b.x)"],
+        ),
     ],
 )
 def test_why_matches_are_built(text: str, reasons: list[str]) -> None:

@@ -39,9 +39,9 @@ HEADER = Header(
 EVENTS = pa.table({"ts": [1, 2, 3, 4], "type": ["A", "A", "B", "B"], "x": [1, 2, 3, 4], "y": [0.5, 1.5, None, 2.5]})
 
 
-def plan_of(text: str, events: pa.Table = EVENTS, **further: Any) -> BucketPlan:
+def plan_of(text: str, events: pa.Table = EVENTS, plan: Any = None, **further: Any) -> BucketPlan:
     query = kleene.query(text, name="q")
-    made = query.plan_for(events.schema, options_of({"time": "ts", "type": "type"}))
+    made = query.plan_for(events.schema, options_of({"time": "ts", "type": "type", "plan": plan}))
     schema = schema_of_arrow(events.schema, time="ts", type="type")
     return bucket_plan(QuerySet((StreamQuery("q", 1, text, made),)), events.schema, schema, **further)
 
@@ -201,6 +201,24 @@ def test_a_watermark_does_not_go_back() -> None:
 def test_an_event_is_late_by_the_watermark_that_was_reached(watermark: int | None) -> None:
     store = begun()
     assert [row["ts"] for row in found(Bucket(PAIRS, store), store, EVENTS.slice(1, 2), watermark, LATE)] == [2]
+
+
+def test_counters_of_a_window_go_on_from_its_events() -> None:
+    """Also where these were kept for matches, as they were for EMIT ON CHANGE with negation at the end."""
+    text = "PATTERN SEQ(A a, !(B b)) AGG COUNT EMIT ON CHANGE WITHIN {}"
+    store = begun(plan_of(text.format(10), plan={"mechanism": "matches"}))
+    assert Header.decode(store.header() or b"").units[0].kind == "matches"
+    counted = plan_of(text.format(10))
+    bucket = Bucket(counted, store)
+    assert found(bucket, store, pa.table({"ts": [9], "type": ["A"], "x": [0], "y": [0.0]}), None) == []
+    assert found(bucket, store, EVENTS.slice(0, 0), 30) == [
+        {"query": "q", "at": 9, "count": 1},
+        {"query": "q", "at": 19, "count": 0},
+    ]
+    assert bucket.header.units[0].kind == "counters"
+    store = begun(plan_of("PATTERN SEQ(A a, B b) AGG COUNT", plan={"mechanism": "matches"}))
+    with pytest.raises(StateError, match=r"has the state of matches .* goes on from counters"):
+        Bucket(plan_of("PATTERN SEQ(A a, B b) AGG COUNT"), store)
 
 
 def test_simultaneous_events_stay_in_their_order_of_arrival() -> None:

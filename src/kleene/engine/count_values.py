@@ -176,9 +176,9 @@ def wanted_of(
         for path in plan.paths
     )
     asked = set(plan.triggers)
-    if not plan.divided:
-        # A negative event that ends the matches of one partition changes what the others' triggers see.
-        asked.update(bit for path in plan.paths for bit in path[-1].negatives)
+    if not plan.divided or plan.ends_at_expiry:
+        # A negative event that ends the matches of one partition changes what the others' triggers, and expiries, see.
+        asked.update(plan.last_negatives)
     return Wanted(paths, mask_of(bits[bit] for bit in asked), tuple(slots)), tuple(items)
 
 

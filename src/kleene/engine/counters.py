@@ -11,29 +11,24 @@ A row is written when a later instant has been seen: every one of simultaneous t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import reduce
-from itertools import pairwise
-from operator import or_
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from kleene.common.columns import concat, take
 from kleene.common.errors import DataError, Problem
 from kleene.engine.aggregate_output import AggregateWriter, grouped, time_column
-from kleene.engine.count_program import Program, Slot, build_program, by_bit, mask_of
+from kleene.engine.carried import Carried
+from kleene.engine.count_program import Slot, build_program, mask_of
 from kleene.engine.count_totals import Division, Points, Rows, add_up, in_order, start_values
 from kleene.engine.count_values import Attributes, WeightColumns, changed, require_stable, value_columns, wanted_of
+from kleene.engine.counter_room import Room, Tallies, bases_of
 from kleene.engine.grouping import Groups, combined_codes, group_rows, without_nulls
 from kleene.engine.kernels import counting, marking, prefixes, trie_counting
-from kleene.engine.kernels.counter_tables import Asked, Counts, Events, Front, Leading, Weights
-from kleene.engine.kernels.counting import FLOAT_TOTAL
-from kleene.engine.kernels.rows import tally
+from kleene.engine.kernels.counter_tables import Counts, Events, Front, Leading, Weights
 from kleene.engine.kernels.totals import Span
 from kleene.engine.marked_program import MarkedProgram, build_marked
 from kleene.engine.trie_program import aligned, build_trie, notes_of
-from kleene.engine.vectorized import widen
 from kleene.engine.working_matcher import BLOCK, RUN_ROWS, State, WorkingMatcher
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.aggregate import CounterPlan
@@ -48,8 +43,8 @@ LONG_AGO = np.iinfo(np.int64).min
 DIVIDED_ROWS = 1 << 20
 """How many events of many partitions are taken in at a time."""
 
-MOST_TALLIED = 16
-"""Up to so many tests, all combinations are tallied at once."""
+LOOKED_AT = 1 << 10
+"""At so many events it is looked how many are alive."""
 
 MOST_SNAPSHOTS = 1 << 27
 """How many numbers the snapshots of start events may take."""
@@ -136,125 +131,6 @@ class CounterMatcher(SharedCounterMatcher):
             yield found
 
 
-class Carried:
-    """The counters of each partition, where nothing expires."""
-
-    def __init__(self) -> None:
-        self._keys: list[pa.Array] = []
-        self._cells = np.empty((0, 0), np.int64)
-        self._floats = np.empty((0, 0), np.float64)
-
-    @staticmethod
-    def of(state: State) -> Carried:
-        """From what `columns` gave."""
-        found = Carried()
-        if "cells" in state:
-            rows = int(state["partitions"][0].as_py())
-            found._keys = [state[name] for name in sorted(state) if name.startswith("key ")]
-            found._cells = np.array(state["cells"]).reshape(rows, -1)
-            found._floats = np.array(state["floats"]).reshape(rows, -1)
-        return found
-
-    def columns(self) -> State:
-        """The counters as columns."""
-        if not self._cells.size:
-            return {}
-        keys = {f"key {place:03}": column for place, column in enumerate(self._keys)}
-        cells = {"cells": pa.array(self._cells.ravel()), "floats": pa.array(self._floats.ravel())}
-        return {"partitions": pa.array([self._cells.shape[0]]), **keys, **cells}
-
-    def joined(self, columns: list[pa.Array]) -> list[pa.Array]:
-        """The keys of the partitions, then those of events."""
-        return [_joined(kept, column) for kept, column in zip(self._keys, columns, strict=True)] if self._keys else columns
-
-    def started(self, program: Program, codes: Array, partitions: int) -> tuple[Array, Array]:
-        """The cells of partitions at the beginning of a pass; the first codes are those of the partitions in hand."""
-        cells = np.tile(program.initial, (partitions, 1))
-        floats = np.zeros((partitions, program.floats))
-        at = codes[: self._cells.shape[0]]
-        if at.size:
-            cells[at], floats[at] = self._cells, self._floats
-        return cells, floats
-
-    def keep(self, keys: list[pa.Array], codes: Array, cells: Array, floats: Array) -> None:
-        """Takes over the cells after a pass."""
-        member = np.full(cells.shape[0], -1)
-        member[codes] = np.arange(codes.size)  # any one: their keys are the same
-        found = np.flatnonzero(member >= 0)
-        self._keys = [widen(take(column, member[found])) for column in keys]
-        self._cells, self._floats = cells[found], floats[found]
-
-
-def _joined(kept: pa.Array, column: pa.Array) -> pa.Array:
-    """Kept keys, then those of a column; encoded, if the column is."""
-    if not pa.types.is_dictionary(column.type):
-        return concat([kept, widen(column)])
-    encoded = kept.dictionary_encode()
-    dictionary = widen(column.dictionary)
-    return concat([encoded, pa.DictionaryArray.from_arrays(column.indices.cast(encoded.indices.type), dictionary)])
-
-
-class Room:
-    """Where a kernel writes the values of each query's slots, at places that have a test of the query's mask."""
-
-    def __init__(self, program: Program, masks: list[int], tallies: Tallies, bits: int) -> None:
-        self._slots = np.diff(program.values.slot_ranges)
-        self._tests = reduce(or_, masks)
-        self._asking = by_bit(masks, bits)
-        counts = [tallies.passing(mask) for mask in masks]
-        self._seen = np.full(len(masks), -1, np.int64)
-        self._positions = np.zeros(len(masks), np.int64)
-        self._place_bases = _bases(np.array(counts))
-        self._places = np.empty(int(self._place_bases[-1]), np.int64)
-        self._bases = _bases(np.repeat(counts, self._slots))
-        self._values = np.empty(int(self._bases[-1]), np.int64)
-        self._floating = bool((program.values.slots[:, 0] == FLOAT_TOTAL).any())
-        self._floats = np.empty(int(self._bases[-1]) if self._floating else 0)
-
-    def asked(self) -> Asked:
-        """What kernels take."""
-        pending = np.empty(self._seen.size, np.int64)
-        places = self._place_bases, self._places
-        return Asked(
-            self._tests, *self._asking, pending, self._seen, self._positions, *places, self._bases, self._values, self._floats
-        )
-
-    def points(self) -> list[Points]:
-        """What was written, for each query."""
-        found = []
-        last = np.cumsum(self._slots)
-        for query, count in enumerate(self._positions.tolist()):
-            begins = self._bases[last[query] - self._slots[query] : last[query]]
-            first = self._place_bases[query]
-            values = [self._values[begin : begin + count] for begin in begins]
-            floats = [self._floats[begin : begin + count] for begin in begins] if self._floating else []
-            found.append(Points(self._places[first : first + count], _stacked(values, count), _stacked(floats, count)))
-        return found
-
-
-class Tallies:
-    """How many events pass tests."""
-
-    def __init__(self, masks: Array, bits: int) -> None:
-        self._masks = masks
-        few = bits <= MOST_TALLIED
-        self._values = np.arange(1 << bits) if few else masks
-        self._counts = _tally(masks, bits) if few else np.ones(1, np.int64)
-
-    def passing(self, mask: int) -> int:
-        """How many pass one of the tests of a mask."""
-        if mask == 0:
-            return 0
-        passing = (self._values & mask) != 0
-        return int(self._counts[passing].sum()) if self._counts.size > 1 else int(np.count_nonzero(passing))
-
-
-def _tally(masks: Array, bits: int) -> Array:
-    counts = np.zeros((4, 1 << bits), np.int64)
-    tally(masks, counts)
-    return np.asarray(counts[0])
-
-
 def _grouped(codes: Array | None, partitions: int, ts: Array, masks: Array) -> Groups:
     """Rows by partition; where there is one, places are rows, and no order is made."""
     if codes is None or partitions == 1:
@@ -275,17 +151,6 @@ def _power(count: int) -> int:
     (8, 1)
     """
     return 1 << (count - 1).bit_length()
-
-
-def _bases(counts: Array) -> Array:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-def _stacked(arrays: list[Array], count: int) -> Array:
-    """Arrays of `count` values as rows of one; the only one without a copy."""
-    if not arrays:
-        return np.zeros((0, count))
-    return arrays[0].reshape(1, count) if len(arrays) == 1 else np.array(arrays)
 
 
 class CounterPass:
@@ -368,14 +233,17 @@ class CounterPass:
     def _run(self) -> tuple[list[Points], list[Points]]:
         """The values at triggers and after expiries, for each query."""
         wanted = self._program.wanted
-        bits = len(self._shared.scanned)
-        triggers = Room(self._program, [item.triggers for item in wanted], self._tallies, bits)
-        expiries = Room(self._program, [item.starts if self._expiring else 0 for item in wanted], self._tallies, bits)
+        triggers = self._room([item.triggers for item in wanted])
+        expiries = self._room([item.starts if self._expiring else 0 for item in wanted])
         if self._shared.window is None:
             self._count_all(triggers)
         else:
             self._count_window(self._shared.window, triggers, expiries)
         return triggers.points(), expiries.points()
+
+    def _room(self, masks: list[int]) -> Room:
+        """Room for values at the events that pass a test of a mask, for each query."""
+        return Room(self._program, masks, [self._tallies.passing(mask) for mask in masks], len(self._shared.scanned))
 
     def _count_window(self, window: int, room: Room, expiries: Room) -> None:
         """Counts by the method that the plan asks for, or that is expected to cost least."""
@@ -386,13 +254,15 @@ class CounterPass:
             return
         load = self._load(window)
         stacks, of_trie = self._stacks_cost(load), np.inf if trie is None else _trie_cost(trie, load)
-        cuts = self._marking_cuts(load, np.inf if method == "marking" else min(stacks, of_trie)) if method != "stacks" else None
+        going_on = self._expiring and self._since > LONG_AGO  # only stacks go on from what there is by then
+        marks = method == "marking" or (method != "stacks" and not going_on)
+        cuts = self._marking_cuts(load, np.inf if method == "marking" else min(stacks, of_trie)) if marks else None
         if cuts is not None:
             self._count_marked(window, cuts, room, expiries)
         elif trie is not None and of_trie < stacks:
             self._count_trie(window, trie, room)
         else:
-            self._count_stacked(window, room, expiries)
+            self._count_stacked(window, self._since, room, expiries)
 
     def _marking_cuts(self, load: Load, least: float) -> tuple[Cuts, ...] | None:
         """Where paths are chopped for marking; None if that is not expected to cost less than `least`, however they are."""
@@ -410,10 +280,14 @@ class CounterPass:
         return stacks_cost(operations[:, 0].tolist(), terms, load)
 
     def _load(self, window: int) -> Load:
-        """How many events pass each test, and how many of them are alive in a partition on average."""
+        """How many events pass each test, and how many of them are alive, on average, when one of their partition comes."""
         events = [self._tallies.passing(1 << bit) for bit in range(len(self._shared.scanned))]
-        span = max(int(self._ts[-1]) - int(self._ts[0]), 1) * self._partitions
-        return Load(tuple(events), tuple(count * min(window / span, 1.0) for count in events))
+        rows = self._ts.size
+        looked = np.linspace(0, rows - 1, min(rows, LOOKED_AT), dtype=np.int64)
+        oldest = np.searchsorted(self._ts, self._ts.take(looked) - window, side="right")
+        beside = float(np.square(np.diff(self._groups.offsets) / rows).sum())  # of two events: that they share a partition
+        part = float((looked + 1 - oldest).mean()) / rows * beside
+        return Load(tuple(events), tuple(count * part for count in events))
 
     def _paths(self) -> list[Steps]:
         return [path for item in self._program.wanted for path in item.paths]
@@ -431,7 +305,7 @@ class CounterPass:
     def _count_marked(self, window: int, cuts: tuple[Cuts, ...], room: Room, expiries: Room) -> None:
         groups = self._groups
         program = build_marked(self._program.wanted, len(self._shared.scanned), cuts)
-        before = _bases((groups.masks & program.starts) != 0)
+        before = bases_of((groups.masks & program.starts) != 0)
         most = int(np.diff(before[groups.offsets]).max())
         rings = len(program.ring_bits)
         alive = np.zeros(rings, np.int64), np.zeros(rings, np.int64), np.empty((rings, most), np.int64)
@@ -474,14 +348,7 @@ class CounterPass:
 
     def _most_alive(self, bit: int, window: int) -> int:
         """The most events that pass a test in one window of a partition; one more, for the next."""
-        places = np.flatnonzero(self._groups.masks & (1 << bit))
-        firsts = np.searchsorted(places, self._groups.offsets)
-        most = 0
-        for begin, end in pairwise(firsts):
-            ts = self._groups.ts[places[begin:end]]
-            if ts.size:
-                most = max(most, int((np.arange(ts.size) - np.searchsorted(ts, ts - window, side="right")).max()) + 1)
-        return most + 1
+        return int(marking.most_alive(self._events, 1 << bit, window)) + 1
 
     def _count_trie(self, window: int, trie: trie_counting.Trie, room: Room) -> None:
         with np.errstate(over="ignore"):  # as plain Python: what does not fit is found out afterwards
@@ -522,12 +389,16 @@ class CounterPass:
         )
         carried.keep(self._keys, self._key_codes, cells, floats)
 
-    def _count_stacked(self, window: int, room: Room, expiries: Room) -> None:
+    def _count_stacked(self, window: int, since: int, room: Room, expiries: Room) -> None:
+        """Counts from the time `since` on; where there are expiries, from what the partitions have by then."""
         program = self._program
+        begun = self._expiring and since > LONG_AGO
+        queries = len(program.wanted)
+        begins = Room(program, [0] * queries, [self._partitions if begun else 0] * queries, len(self._shared.scanned))
         counting.count_stacked(
             self._events,
             window,
-            LONG_AGO if self._expiring else self._since,
+            since,
             self._until,
             program.starts,
             program.forward,
@@ -540,8 +411,11 @@ class CounterPass:
             program.values,
             room.asked(),
             expiries.asked(),
+            begins.asked(),
             self._expiring,
         )
+        if begun:
+            self._before = [(found.values, found.floats) for found in begins.points()]
 
     def written(self, number: int, writer: AggregateWriter) -> pa.RecordBatch:
         """The rows of a query."""
@@ -564,7 +438,7 @@ class CounterPass:
         kinds = program.kinds(number)
         window = 0 if self._shared.window is None else self._shared.window
         on_change = plan.bound.query.emit_on_change and self._shared.window is not None
-        span = Span(self._since, self._until, window, on_change)
+        span = Span(self._since, self._until, window, on_change, plan.ends_at_expiry)
         before = None if self._before is None else self._before[number]
         points = self._triggered[number], self._expired[number]
         triggers = mask_of(self._shared.bits[number][bit] for bit in plan.triggers)

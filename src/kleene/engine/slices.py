@@ -22,10 +22,12 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.errors import DataError, Problem
+from kleene.engine.carried import Carried
 from kleene.engine.count_program import Cells, Program, Segment, Slot, Wanted, build_program, cells_of
 from kleene.engine.count_totals import start_values
 from kleene.engine.count_values import Attributes, WeightColumns, require_stable, wanted_of
-from kleene.engine.counters import EVER, LONG_AGO, Carried, CounterMatcher, CounterPass, Room
+from kleene.engine.counter_room import Room
+from kleene.engine.counters import EVER, LONG_AGO, CounterMatcher, CounterPass
 from kleene.engine.kernels import counting, prefixes
 from kleene.engine.kernels import slices as kernels
 from kleene.engine.kernels.counter_tables import Asked, Counts, Events, Front, Leading, Weights
@@ -312,7 +314,7 @@ class SlicePass(CounterPass):
     def _count_window(self, window: int, room: Room, expiries: Room) -> None:
         if self._expiring:
             self._before = [self._values_before()]
-        self._count_stacked(window, room, expiries)
+        self._count_stacked(window, LONG_AGO if self._expiring else self._since, room, expiries)
 
     def _leading(self) -> Leading:
         between = self._between()

@@ -78,6 +78,16 @@ class CounterPlan(Partitioned, Shown):
         return set(self.partition) <= set(self.bound.query.group_by)
 
     @property
+    def last_negatives(self) -> frozenset[int]:
+        """The bits of events that end matches."""
+        return frozenset(bit for path in self.paths for bit in path[-1].negatives)
+
+    @property
+    def ends_at_expiry(self) -> bool:
+        """Whether EMIT ON CHANGE has to tell matches that expire from those that events of the same instant end."""
+        return self.bound.query.emit_on_change and self.bound.window is not None and bool(self.last_negatives)
+
+    @property
     def compares_texts(self) -> bool:
         """Whether MIN or MAX is over texts, whose order codes mean nothing beside other texts."""
         kinds, items = self.bound.schema.columns, self.bound.query.aggregates
@@ -113,6 +123,7 @@ def obstacles(bound: BoundQuery) -> tuple[str, ...]:
 
 def _obstacles(bound: BoundQuery) -> Iterator[str]:
     query = bound.query
+    lasting = _lasting_items(bound) if query.emit_on_change and bound.window is not None else ""
     if query.strategy is not Strategy.SKIP_TILL_ANY_MATCH:
         yield f"{query.strategy.value} selects among events by what was selected before"
     if query.output is not Output.ALL:
@@ -124,16 +135,25 @@ def _obstacles(bound: BoundQuery) -> Iterator[str]:
         if not branch.is_sequence:
             yield "AND leaves the order open"
         for negative in branch.negatives:
-            yield from _negation_obstacles(negative, query.emit_on_change)
+            yield from _negation_obstacles(negative, lasting)
     yield from _condition_obstacles(bound)
 
 
-def _negation_obstacles(negative: Negative, emit_on_change: bool) -> Iterator[str]:
+def _lasting_items(bound: BoundQuery) -> str:
+    """The aggregates of which a part cannot be taken back exactly, in words."""
+    kinds = bound.schema.columns
+    sums = {Kind.FLOAT: ("min", "max", "sum", "avg")}
+    items = [item for item in bound.query.aggregates if item.attribute is not None]
+    found = [item for item in items if item.function in sums.get(kinds[item.attribute or ""], ("min", "max"))]
+    return ", ".join(f"{item.function.upper()}({item.variable}.{item.attribute})" for item in found)
+
+
+def _negation_obstacles(negative: Negative, lasting: str) -> Iterator[str]:
     name = negative.event.variable
     if not negative.after:
         yield f"'{name}' is forbidden before the first event, in an interval that ends with the match"
-    elif not negative.before and emit_on_change:
-        yield f"'{name}' may end matches at the very instant at which EMIT ON CHANGE sees others expire"
+    elif not negative.before and lasting:
+        yield f"'{name}' may end matches at the instant at which others expire, and of {lasting} no part can be taken back"
 
 
 def _condition_obstacles(bound: BoundQuery) -> Iterator[str]:

@@ -62,7 +62,7 @@ def counted_rows(plan: CounterPlan, events: DataFrame, restored: Restored, bad_r
             return Answer(rows, f"{len(slices)} slices of time, about {times.events:,} events")
         if times.events < 2 * spark_times.FEWEST_ROWS:
             return None
-    if not plan.partition or plan.compares_texts or tasks < TOTAL_TASKS:
+    if not plan.partition or plan.compares_texts or plan.ends_at_expiry or tasks < TOTAL_TASKS:
         return None
     rows = totalled_rows(plan, events, restored, bad_rows, output)
     return Answer(rows, f"by {', '.join(plan.partition)}, and the totals of all in one task")

@@ -192,11 +192,11 @@ class Bucket:
         now, key = self.header.watermark, next(iter(unit.keys))
         born = known[key].born if key in known else now
         matcher = unit.matcher(self._plan.events)
-        if now is not None and key not in known:
+        if now is not None and not unit.keys <= known.keys():  # all of them came in force at this watermark
             matcher.restore([], now, now - 1, {})
         elif now is not None:
             assert log is not None
-            horizon, state = _joined([known[key] for key in unit.keys], unit)
+            horizon, state = _joined([known[key] for key in unit.keys], unit, now)
             first = 0 if horizon is None else int(np.searchsorted(self._log.times(log), horizon, side="right"))
             matcher.restore(log.slice(first).combine_chunks().to_batches(), now, horizon, state)
         return _Running(unit, born, matcher, UnitState(unit.keys, born, None), None).settled(now)
@@ -508,8 +508,8 @@ class Bucket:
         return sum(item.matcher.kept for item in self._running)
 
 
-def _require_kind(unit: Unit, known: UnitState) -> None:
-    if unit.kind != known.kind:
+def _require_kind(unit: Unit, known: UnitState, watermark: int) -> None:
+    if not unit.goes_on_from(known, watermark):
         name = unit.queries[0].name
         message = f"the checkpoint has the state of {known.kind} for query '{name}', and its plan goes on from {unit.kind}"
         raise StateError(
@@ -517,11 +517,11 @@ def _require_kind(unit: Unit, known: UnitState) -> None:
         )
 
 
-def _joined(known: Sequence[UnitState], unit: Unit) -> tuple[int | None, State]:
+def _joined(known: Sequence[UnitState], unit: Unit, watermark: int) -> tuple[int | None, State]:
     """From where the queries of a unit go on, and what they know; if they ran apart, their events tell all."""
     for state in known:
-        _require_kind(unit, state)
-    if all(state is known[0] for state in known):
+        _require_kind(unit, state, watermark)
+    if all(state is known[0] for state in known) and known[0].kind == unit.kind:
         return known[0].horizon, known[0].state
     horizons = [state.horizon for state in known if state.horizon is not None]
     return (min(horizons) if len(horizons) == len(known) else None), {}

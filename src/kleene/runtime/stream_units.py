@@ -22,6 +22,7 @@ from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.search import MultiOptions
 from kleene.plan.optimizer import Plan
 from kleene.plan.shared_counters import SharedCounters, together
+from kleene.runtime.stream_state import UnitState
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,17 @@ class Unit:
         if isinstance(self.plan, MatchedPlan):
             return "matches"
         return "counters" if isinstance(self.plan, CounterPlan | SharedCounters) else "patterns"
+
+    def goes_on_from(self, known: UnitState, watermark: int) -> bool:
+        """Whether it can go on from what is kept of its queries at a watermark.
+
+        Counters of a window are made anew of its events, so they can wherever these are there.
+        """
+        if known.kind == self.kind:
+            return True
+        window = self.plan.window if isinstance(self.plan, SharedCounters) else self.plan.bound.window
+        whole = window is not None and (known.horizon is None or known.horizon < watermark - window)
+        return whole and self.kind == "counters" and known.kind == "matches"
 
     def alone(self, query: StreamQuery) -> Unit:
         """One of its queries by itself."""

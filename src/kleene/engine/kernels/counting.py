@@ -151,6 +151,16 @@ def ask(tests: Any, place: int, asked: Asked) -> int:
 
 
 @inlined
+def ask_all(place: int, asked: Asked) -> int:
+    """Notes all queries, for the value at a place; returns how many there are."""
+    count = asked.positions.size
+    for query in range(count):
+        asked.places[asked.place_bases[query] + asked.positions[query]] = place
+        asked.pending[query] = query
+    return count
+
+
+@inlined
 def answer(query: int, slot: int, kind: int, total: Any, float_total: float, asked: Asked) -> None:
     """Writes the value of a query's slot."""
     position = asked.bases[slot] + asked.positions[query]
@@ -304,9 +314,12 @@ def count_stacked(
     values: Values,
     triggers: Asked,
     expiries: Asked,
+    begins: Asked,
     expiring: bool,
 ) -> None:
-    """Values at every trigger from the time `since` on and, if `expiring`, after start events expire, up to time `until`."""
+    """Values at every trigger from the time `since` on and, if `expiring`, after start events expire, up to time `until`; then
+    also those with which each partition `begins`: of all before that time.
+    """
     ts = events.ts
     masks = events.masks
     for partition in range(events.offsets.size - 1):
@@ -323,9 +336,17 @@ def count_stacked(
         fill(counts, initial)
         back: Any = np.int64(-1)
         expiry = first
+        begun = not expiring or since == NONE
         while True:
             now = ts[place] if place < end else until
-            while expiring and expiry < place and ts[expiry] + window <= now:
+            if not begun and now >= since:
+                limit = since - 1 - window
+                oldest, back = settle(limit, place, oldest, back, events, starts, backward, initial, counts, weights, front)
+                write_values(ask_all(partition, begins), begins, values, front, oldest, counts)
+                while expiry < place and ts[expiry] <= limit:
+                    expiry += 1
+                begun = True
+            while begun and expiring and expiry < place and ts[expiry] + window <= now:
                 at = expiry
                 started: Any = np.int64(0)
                 while expiry < place and ts[expiry] == ts[at]:

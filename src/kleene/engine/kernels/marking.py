@@ -268,6 +268,24 @@ def begin_start(
 
 
 @kernel
+def most_alive(events: Events, tests: int, window: int) -> int:
+    """The most events that pass a test and are in one window of a partition."""
+    most = 0
+    for partition in range(events.offsets.size - 1):
+        oldest = events.offsets[partition]
+        alive = 0
+        for place in range(events.offsets[partition], events.offsets[partition + 1]):
+            if not events.masks[place] & tests:
+                continue
+            alive += 1
+            while events.ts[oldest] <= events.ts[place] - window:
+                alive -= 1 if events.masks[oldest] & tests else 0
+                oldest += 1
+            most = max(most, alive)
+    return most
+
+
+@kernel
 def count_marked(
     events: Events,
     window: int,

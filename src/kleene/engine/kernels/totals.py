@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kleene.engine.kernels import inlined, kernel
-from kleene.engine.kernels.counting import CAP, FLOAT_TOTAL, TOTAL
+from kleene.engine.kernels.counting import CAP, FLOAT_TOTAL, NONE, TOTAL
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +58,8 @@ class Span(NamedTuple):
     until: int
     window: int
     on_change: bool
+    ending: bool = False
+    """Whether rows of expiries leave out what events of their instant end."""
 
 
 class Marks(NamedTuple):
@@ -134,19 +136,46 @@ def emit(count: int, row: int, group: int, expired: bool, totals: Totals, found:
         found.floats[slot, count] = totals.float_totals[slot, group]
 
 
+@inlined
+def end_matches(due: Any, trigger: int, many: int, stream: Stream, triggers: Changes, totals: Totals, marks: Marks) -> bool:
+    """After the expiries of an instant: lets its events end matches in groups without a trigger then, and takes the same from
+    the values before the expiries; returns whether an integer left 64 bits. Largest values cannot be taken back.
+    """
+    for k in range(many):
+        group = stream.group[marks.touched[k]]
+        for slot in range(totals.kinds.size):
+            marks.earlier[slot, k] -= totals.totals[slot, group]
+            marks.float_earlier[slot, k] -= totals.float_totals[slot, group]
+    while trigger < triggers.rows.size and stream.ts[triggers.rows[trigger]] == due:
+        row = triggers.rows[trigger]
+        group = stream.group[row]
+        source = triggers.sources[trigger]
+        wanted = not stream.emitting[row] and marks.triggered[group] != due
+        if wanted and put(stream.partition[row], group, source, triggers.values, triggers.floats, totals):
+            return True
+        trigger += 1
+    for k in range(many):
+        group = stream.group[marks.touched[k]]
+        for slot in range(totals.kinds.size):
+            marks.earlier[slot, k] += totals.totals[slot, group]
+            marks.float_earlier[slot, k] += totals.float_totals[slot, group]
+    return False
+
+
 @kernel
 def add_up(
     stream: Stream, span: Span, triggers: Changes, expiries: Changes, totals: Totals, marks: Marks, found: Found, state: Array
 ) -> None:
     """Writes a row for each trigger and, on change, for each instant at which expiry changes a group that has no trigger then,
-    with the values before it. Rows of triggers name their event, those of expiries the start event that expires. `state` tells
-    how many rows there are, and whether an integer left 64 bits.
+    with the values before it, which leave out what events of that instant end. Rows of triggers name their event, those of
+    expiries the start event that expires. `state` tells how many rows there are, and whether an integer left 64 bits.
     """
     ts = stream.ts
     group_of = stream.group
     trigger = 0
     expiry = 0
     ahead = 0
+    ended = NONE  # the last instant whose events have ended matches beside expiries
     count = 0
     while trigger < triggers.rows.size or expiry < expiries.rows.size:
         due = ts[expiries.rows[expiry]] + span.window if expiry < expiries.rows.size else CAP
@@ -156,8 +185,9 @@ def add_up(
                 break
             if span.on_change:
                 while ahead < triggers.rows.size and ts[triggers.rows[ahead]] <= due:
-                    if stream.emitting[triggers.rows[ahead]]:
-                        marks.triggered[group_of[triggers.rows[ahead]]] = ts[triggers.rows[ahead]]
+                    row = triggers.rows[ahead]
+                    if stream.emitting[row]:
+                        marks.triggered[group_of[row]] = ts[row]
                     ahead += 1
             many = 0
             while expiry < expiries.rows.size and ts[expiries.rows[expiry]] + span.window == due:
@@ -175,6 +205,11 @@ def add_up(
                     state[OVERFLOWED] = 1
                     return
                 expiry += 1
+            if span.ending and due >= span.since:
+                if end_matches(due, trigger, many, stream, triggers, totals, marks):
+                    state[OVERFLOWED] = 1
+                    return
+                ended = due
             for k in range(many if due >= span.since else 0):
                 row = marks.touched[k]
                 group = group_of[row]
@@ -189,6 +224,9 @@ def add_up(
         while last < triggers.rows.size and stream.rank[triggers.rows[last]] == stream.rank[triggers.rows[trigger]]:
             row = triggers.rows[last]
             source = triggers.sources[last]
+            if span.ending and ended == now and not stream.emitting[row] and marks.triggered[group_of[row]] != now:
+                last += 1
+                continue
             if put(stream.partition[row], group_of[row], source, triggers.values, triggers.floats, totals):
                 state[OVERFLOWED] = 1
                 return
