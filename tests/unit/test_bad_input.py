@@ -569,7 +569,7 @@ CARRIED: dict[str, pa.Array] = {
     "int8": pa.array([1, -2], pa.int8()),
     "uint8": pa.array([1, 255], pa.uint8()),
     "uint64": pa.array([2**64 - 1, None], pa.uint64()),
-    "float16": pa.array([1.5, None], pa.float16()),
+    "float16": pa.array([np.float16(1.5), None], pa.float16()),
     "float32": pa.array([1.5, math.inf], pa.float32()),
     "bool": pa.array([True, None]),
     "decimal128": pa.array([decimal.Decimal("1.50"), None]),

@@ -45,7 +45,9 @@ def totals_of(plan: CounterPlan, table: pa.Table, tasks: int, rng: Random) -> pa
     changes = pa.concat_tables(found)
     changes = changes.append_column("turn", pc.not_equal(changes.column("kind"), EXPIRY))
     places, _, _ = change_names(plan, slots_of(plan, table.schema)[0])
-    order = pc.sort_indices(changes, sort_keys=[(name, "ascending", "at_start") for name in ("at", "turn", *places)])
+    keys = [column for name in ("at", "turn", *places) for column in (pc.is_valid(changes[name]), changes[name])]  # NULL first
+    names = [str(number) for number in range(len(keys))]
+    order = pc.sort_indices(pa.table(keys, names), sort_keys=[(name, "ascending") for name in names])
     batches = batches_of(changes.take(order).combine_chunks(), rng.choice((1, 3, 100)))
     rows = [rows for batch in batches for rows in matcher.feed(batch)]
     return pa.Table.from_batches([*rows, *matcher.finish()], matcher.output_schema)

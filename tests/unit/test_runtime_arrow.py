@@ -225,6 +225,17 @@ def test_a_sorted_table_is_not_copied() -> None:
     assert in_stream_order(backwards, schema).column("ts").to_pylist() == events.column("ts").to_pylist()
 
 
+def test_null_is_first_and_nan_last_as_on_spark() -> None:
+    """Under every version of Arrow: an option for NULL is new, and was another one before."""
+    nan = float("nan")
+    values = [nan, 2.0, None, -1.0, None, nan, float("inf")]
+    events = pa.table({"ts": [1] * 7, "type": ["A"] * 7, "x": values, "n": [3, None, 2, 1, None, 0, 1]})
+    schema = kleene.query("PATTERN A a").plan_for(events.schema, make_options(**ROLES, order_by=["x", "n"])).bound.schema
+    ordered = in_stream_order(events, schema)
+    found = list(zip(map(str, ordered.column("x").to_pylist()), ordered.column("n").to_pylist(), strict=True))
+    assert found == [("None", None), ("None", 2), ("-1.0", 1), ("2.0", None), ("inf", 1), ("nan", 0), ("nan", 3)]
+
+
 def test_finish_on_nothing() -> None:
     events = stream(10)
     matcher = matcher_for(QUERIES["both"], events)

@@ -57,7 +57,7 @@ def rebatch(blocks: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
 
 
 def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+    return parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
 
 def time_type(rate: float | None) -> pa.DataType:

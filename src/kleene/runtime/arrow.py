@@ -98,10 +98,12 @@ def in_stream_order(table: pa.Table, schema: EventSchema) -> pa.Table:
         column = table.column(name)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
+        if column.null_count:
+            columns.append(pc.is_valid(column))  # NULL comes first, as in Spark; only new versions of Arrow can be told so
         if pa.types.is_floating(column.type):
-            columns.append(pc.is_nan(column))  # NaN comes last, as in Spark; by itself Arrow would put it beside NULL
+            columns.append(pc.fill_null(pc.is_nan(column), False))  # NaN comes last; by itself Arrow would put it beside NULL
         columns.append(column)
-    keys = [(str(number), "ascending", "at_start") for number in range(len(columns))]
+    keys = [(str(number), "ascending") for number in range(len(columns))]
     order = pc.sort_indices(pa.table(columns, names=[key[0] for key in keys]), sort_keys=keys)
     return table.take(order)
 
