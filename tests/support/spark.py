@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
+
+import pyspark
+
+VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
+"""Of the Spark that is installed."""
+
+ZONE = os.environ.get("KLEENE_TEST_ZONE", "UTC")
+"""The time zone of sessions: none of the answers depends on it, nor on that of the processes (`TZ`)."""
+
+ELSEWHERE = {"KLEENE_TEST_ZONE": "America/St_Johns", "TZ": "Asia/Kolkata"}
+"""The environment of a process whose session and clock are in other zones, neither of them whole hours from UTC."""
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -12,7 +25,7 @@ SETTINGS = {
     "spark.default.parallelism": "2",
     "spark.driver.memory": "2g",
     "spark.driver.host": "127.0.0.1",
-    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.session.timeZone": ZONE,
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.maxMetadataStringLength": "10000",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
@@ -31,6 +44,17 @@ def classic_session() -> Any:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+@contextmanager
+def zone_of(session: Any, name: str) -> Iterator[None]:
+    """Another time zone of the session for a while."""
+    before = session.conf.get("spark.sql.session.timeZone")
+    session.conf.set("spark.sql.session.timeZone", name)
+    try:
+        yield
+    finally:
+        session.conf.set("spark.sql.session.timeZone", before)
 
 
 def frame_of(session: Any, table: Any) -> Any:

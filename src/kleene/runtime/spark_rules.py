@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from kleene.runtime.rule_watch import RuleWatch, rule_paths
 from kleene.runtime.rules import Rules, rules_of
+from kleene.runtime.spark_versions import SupportsTriggerAvailableNow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -37,6 +37,7 @@ from kleene.runtime.slice_blocks import packed, received
 from kleene.runtime.spark_batch import Answer, Restored, numbered, worker_interpreter
 from kleene.runtime.spark_times import MOST_SLICES, Times, parallelism, sampled_times, time_column
 from kleene.runtime.spark_totals import totalled_rows
+from kleene.runtime.spark_versions import placed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,7 +52,7 @@ def counted_rows(plan: CounterPlan, events: DataFrame, restored: Restored, bad_r
     if plan.keys or tasks == 1:
         return None
     events = numbered(events)
-    if hasattr(events, "repartitionById") and (plan.bound.window is not None or has_summaries(plan)):
+    if plan.bound.window is not None or has_summaries(plan):
         times = sampled_times(events, time_column(plan), plan.bound.schema.time_unit)
         slices = _slices(plan, times, tasks)
         if slices is not None and slices[-1].closed:
@@ -94,12 +95,12 @@ def _sliced(
 ) -> DataFrame:
     """The rows of all slices."""
     packing = partial(packed, slices=slices, time=time_column(plan), unit=plan.bound.schema.time_unit)
-    placed = events.mapInArrow(packing, "slice int, events binary").repartitionById(len(slices), "slice")
+    blocks = placed(events.mapInArrow(packing, "slice int, events binary"), len(slices), "slice")
     if summarized(slices):
-        summaries = placed.mapInArrow(_summary_of_slice(plan, slices, restored), "slice int, summary binary")
+        summaries = blocks.mapInArrow(_summary_of_slice(plan, slices, restored), "slice int, summary binary")
         summaries = summaries.selectExpr("collect_list(struct(slice, summary)) AS summaries")
-        placed = placed.crossJoin(summaries.hint("broadcast"))
-    return placed.mapInArrow(_rows_of_slice(plan, slices, restored, bad_rows), output)
+        blocks = blocks.crossJoin(summaries.hint("broadcast"))
+    return blocks.mapInArrow(_rows_of_slice(plan, slices, restored, bad_rows), output)
 
 
 # --- in the tasks -----------------------------------------------------------------------------------------------------

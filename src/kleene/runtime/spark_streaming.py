@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 NEW_RULES = "(new rules)"
 """What rules that were not there when the stream began are counted as."""
 
-OLDEST = (4, 2)
-"""The Spark that has all that streams need of stateful operators in Python."""
+OLDEST = (4, 1)
+"""The Spark whose stateful operators in Python take rows; before, they take pandas DataFrames only."""
 
 REMEMBERED = 1 << 23
 """Buckets with so many events together are remembered by a worker process from one micro-batch to the next."""

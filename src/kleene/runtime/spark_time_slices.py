@@ -43,6 +43,7 @@ from kleene.runtime.spark_batch import (
 from kleene.runtime.spark_push_down import quoted
 from kleene.runtime.spark_schemas import from_arrow
 from kleene.runtime.spark_times import MOST_SLICES, Times, is_small, parallelism, sampled_times, time_column
+from kleene.runtime.spark_versions import placed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -94,7 +95,7 @@ def sliced_matches(plan: Plan, events: DataFrame, *, restored: Restored, bad_row
         return None
     own = restored(pa.RecordBatch.from_pylist([], arrow_schema(events))).schema
     slices, choice, columns = slicing.slices, needs_choice(plan), output.names
-    placed, put_together = blocks(plan, events, slices, arrival=waits_for_arrival(plan))
+    sent, put_together = blocks(plan, events, slices, arrival=waits_for_arrival(plan))
 
     def matched(batches: Batches) -> Batches:
         task = put_together(batches)
@@ -105,9 +106,9 @@ def sliced_matches(plan: Plan, events: DataFrame, *, restored: Restored, bad_row
 
     with worker_interpreter(events):
         if not choice:
-            return Answer(placed.mapInArrow(matched, output), str(slicing))
+            return Answer(sent.mapInArrow(matched, output), str(slicing))
         assert isinstance(plan, NfaPlan | LazyPlan)
-        candidates = placed.mapInArrow(matched, from_arrow(slice_matcher(plan, own).output_schema))
+        candidates = sent.mapInArrow(matched, from_arrow(slice_matcher(plan, own).output_schema))
         candidates = candidates.repartition(1).sortWithinPartitions(*map(quoted, order_of(plan.partition)))
         choosing = partial(chosen, schema=plan.bound.schema, partition=plan.partition, columns=columns)
         return Answer(candidates.mapInArrow(choosing, output), str(slicing))
@@ -126,8 +127,8 @@ def blocks(
         events = events.withColumn(ARRIVAL, monotonically_increasing_id())
     packing = partial(packed, slices=slices, time=time_column(plan), unit=schema.time_unit)
     with worker_interpreter(events):
-        placed = events.mapInArrow(packing, "slice int, events binary").repartitionById(len(slices), "slice")
-    return placed, partial(received, columns=columns, schema=schema)
+        packets = events.mapInArrow(packing, "slice int, events binary")
+    return placed(packets, len(slices), "slice"), partial(received, columns=columns, schema=schema)
 
 
 Low = Callable[[int], int]
@@ -137,7 +138,7 @@ Low = Callable[[int], int]
 def slicing_of(plan: Shuffled, events: DataFrame, low_of: Callable[[DataFrame, Times], Low]) -> Slicing | None:
     """How time is cut for relevant events, given which others a slice needs; None if one task should do all."""
     tasks = parallelism(events)
-    if tasks == 1 or not hasattr(events, "repartitionById") or is_small(events):
+    if tasks == 1 or is_small(events):
         return None
     events = numbered(events)
     times = sampled_times(events, time_column(plan), plan.bound.schema.time_unit)
