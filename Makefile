@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java browser demo test fast lint format bench clean
+.PHONY: help venv java browser demo test fast smoke matrix lint format bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,10 +64,16 @@ demo: java $(STAMP) ## an RFID retail day: find the shoplifters and the misplace
 # as it is: in two processes they took as long.
 test: java browser $(STAMP) ## every test except the long ones
 	$(PYTEST) -q -n 2 --dist worksteal -m "not spark and not long"
-	$(PYTEST) -q -m "spark and not long"
+	$(PYTEST) -q -m "spark and not long and not smoke"
 
 fast: $(STAMP) ## the tests that need no JVM, in seconds
 	$(PYTEST) -q -n 2 -m "not spark and not long"
+
+smoke: java $(STAMP) ## the oldest supported Spark: what must work on each, in a minute
+	$(BIN)/python tests/support/matrix.py smoke
+
+matrix: java $(STAMP) ## all tests with the oldest and the newest Spark, Python and packages that are supported; takes hours
+	$(BIN)/python tests/support/matrix.py
 
 lint: $(STAMP) ## style, types and the direction of imports
 	$(BIN)/ruff check
@@ -84,6 +90,6 @@ bench: java $(STAMP) ## the benchmarks, with the systems they compare against
 	$(BIN)/kleene bench
 
 clean: ## remove the environment, caches and generated data
-	rm -rf $(VENV) build dist demo-data spark-warehouse metastore_db derby.log artifacts
+	rm -rf $(VENV) .matrix build dist demo-data spark-warehouse metastore_db derby.log artifacts
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

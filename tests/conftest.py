@@ -22,6 +22,14 @@ routes["workload"] = workload_routes.workload_route
 routes["spark"] = engine_routes.spark_route(spark_support.classic_session)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What the oldest Spark lacks is not tested on it, and it is told what that is."""
+    for item in items:
+        marker = item.get_closest_marker("since")
+        if marker is not None and marker.args > spark_support.VERSION:
+            item.add_marker(pytest.mark.skip(reason=f"needs Spark {'.'.join(map(str, marker.args))}"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One classic session per pytest process."""

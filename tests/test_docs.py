@@ -318,6 +318,7 @@ SPARK_PAGES = [page for page in PAGES if any(block.on_spark for block in blocks_
 
 
 @pytest.mark.spark
+@pytest.mark.since(4, 1)
 def test_every_spark_block_does_what_its_page_says(tmp_path: Path) -> None:
     """In a process of its own: a JVM keeps the current folder that it was started in, and its files are read from there."""
     command = [sys.executable, __file__, "--check", "--spark", *SPARK_PAGES]

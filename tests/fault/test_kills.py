@@ -18,7 +18,7 @@ import pytest
 from support.fault_kills import DRIVER, EXECUTOR, SORTS, WORKER
 from support.fault_soak import Course, Report, soak
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.since(4, 1)]
 
 REPORT = Path(__file__).parents[2] / "artifacts" / "fault" / "soak.json"
 SECONDS, KILLS = 600, 30

@@ -20,7 +20,7 @@ from kleene.runtime import spark_streaming
 from kleene.runtime.spark_streaming import BucketProcessor
 from kleene.runtime.stream_state import FORMAT, MAGIC
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.since(4, 1)]
 
 QUERIES = {
     "pairs": "PATTERN SEQ(A a, B b) WHERE [k] WITHIN 1 hour RETURN a.n AS first, b.n AS last",

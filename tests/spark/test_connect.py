@@ -16,6 +16,7 @@ import pytest
 
 from kleene.testing.cases import load_all
 from support import connect_run, spark_queries
+from support.spark import ELSEWHERE
 
 pytestmark = pytest.mark.spark
 
@@ -29,6 +30,7 @@ def differences(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     environment = {
         name: value for name, value in os.environ.items() if name not in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
     }
+    environment |= ELSEWHERE  # the same cases and queries run in UTC, too, in a classic session
     environment["PYSPARK_PYTHON"] = sys.executable  # what runs the workers is for the server to say
     folder = tmp_path_factory.mktemp("connect")  # for the server's own files
     script = str(Path(connect_run.__file__))

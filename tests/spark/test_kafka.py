@@ -25,7 +25,7 @@ from support.kafka_broker import Broker, running_broker
 from support.kafka_jars import RegistryOutOfReachError, connector
 from support.kafka_stream import Job
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.since(4, 1)]
 
 EVENTS = 2400
 BEFORE = 1600

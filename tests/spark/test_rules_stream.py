@@ -14,7 +14,7 @@ from kleene.common.errors import DataError
 from kleene.runtime.rules import Rule, Rules, parse_rules
 from kleene.runtime.spark_rules import rules_stream
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.since(4, 1)]
 
 PAIRS = "PATTERN SEQ(A a, B b) WITHIN 5"
 LATE = "PATTERN SEQ(A a, C c) WITHIN 9 -- für später"

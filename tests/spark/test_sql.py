@@ -27,11 +27,11 @@ from kleene.testing.cases import Case, load_all
 from kleene.testing.strategies import Example, any_match_examples, saseplus_examples
 from support import connect_run, nfa_pairs, sase_pairs, spark_queries, sql_calls
 from support.lazy_pairs import Pair
-from support.spark import frame_of
+from support.spark import ELSEWHERE, frame_of
 from support.spark_queries import QUERIES, embedded, in_order, shown
 from support.sql_calls import in_sql, statement, view_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.since(4, 1)]
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 KEYED = "PATTERN SEQ(A a, B b) WHERE [k] WITHIN 10"
@@ -307,6 +307,7 @@ def test_connect(tmp_path: Path) -> None:
     """In a process of its own: a Connect session cannot live in one with a classic session."""
     hidden = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    environment |= ELSEWHERE
     environment["PYSPARK_PYTHON"] = sys.executable  # what runs the workers is for the server to say
     queries = ["keyed", "without a key", "returns", "order_by", "declared", "time arithmetic", "functions of several events"]
     asked = [*(connect_run.name_of(case) for case in CASES[:: EVERY * 4]), *queries]

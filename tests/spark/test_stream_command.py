@@ -21,7 +21,7 @@ import pytest
 import kleene
 from kleene.interfaces.cli import main
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.since(4, 1)]
 
 QUERY = "PATTERN SEQ(A a, B b) WHERE [id] AND a.x < b.x WITHIN 1 minute RETURN a.id AS id, a.ts AS first, b.ts AS last"
 ROLES = ["--time", "ts", "--type", "type"]

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 import kleene
+from support.spark import ZONE
 
 RUN = Path(__file__).with_name("cluster_run.py")
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
@@ -46,7 +47,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.session.timeZone": ZONE,
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
 }

@@ -137,13 +137,13 @@ def on_spark(name: str, frame: Any) -> list[dict[str, Any]]:
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows in the order of their ids, with values that compare: instants in UTC, NaN as text."""
-    return sorted((_comparable(row) for row in rows), key=lambda row: row["match_id"])
+    """Rows in an order of their own, with values that compare: instants in UTC, NaN as text."""
+    return sorted((_comparable(row) for row in rows), key=repr)
 
 
 def shown(rows: pa.Table) -> list[str]:
-    """Rows, of matches or of aggregates, as sorted text."""
-    return sorted(map(repr, rows.to_pylist()))
+    """Rows, of matches or of aggregates, as sorted text; instants in UTC."""
+    return [repr(row) for row in in_order(rows.to_pylist())]
 
 
 def _comparable(value: Any) -> Any:
