@@ -137,7 +137,7 @@ def test_state_of_a_later_format_is_refused(stream: Stream) -> None:
     with newer_format():
         stream.run()
     stream.put("more", [(8, 200, "B", 1)])
-    message = rf"the checkpoint's state has format {FORMAT + 1}, this version of Kleene reads {FORMAT}"
+    message = rf"the checkpoint's state has format {FORMAT + 1}, this version of Kleene reads .*{FORMAT}"
     try:
         with pytest.raises(PySparkException, match=message):
             stream.run()

@@ -38,14 +38,17 @@ class MemoryStore:
     blob: bytes | None = None
     segments: dict[int, bytes] = field(default_factory=dict)
 
+    def is_empty(self) -> bool:
+        return self.blob is None and not self.segments
+
     def header(self) -> bytes | None:
         return self.blob
 
     def put_header(self, blob: bytes) -> None:
         self.blob = blob
 
-    def segment(self, number: int) -> bytes:
-        return self.segments[number]
+    def segment(self, number: int) -> bytes | None:
+        return self.segments.get(number)
 
     def put_segment(self, number: int, blob: bytes) -> None:
         self.segments[number] = blob

@@ -160,15 +160,28 @@ def test_a_snapshot_is_read_back_from_json() -> None:
     assert parse_rules(json.dumps(Rules().as_dict())) == Rules()
 
 
+def first_format(**changes: Any) -> str:
+    return json.dumps({"format": 1, "version": 1, "queries": {}, "removed": {}, "problems": {}, **changes})
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("{", "Expecting property name"),
         ("7", "its format is None"),
-        ('{"version": 1}', "its format is None, and this version of Kleene reads 1"),
-        ('{"format": 2}', "its format is 2"),
-        ('{"format": 1, "version": 1}', r"it is damaged \('queries'\)"),
-        ('{"format": 1, "version": 1, "queries": {"a": {"txt": ""}}, "removed": {}, "problems": {}}', "it is damaged"),
+        ('{"version": 1}', "its format is None, and this version of Kleene reads 1, 2"),
+        ('{"format": 3}', "its format is 3"),
+        ('{"format": true}', "its format is True"),
+        ("[" * 100_000, "maximum recursion"),
+        ('{"format": 2, "version": 1}', "it is damaged: it is not as it was written"),
+        ('{"format": 1, "version": 1}', r"it is damaged \(.*'queries'"),
+        (first_format(version="1"), r"it is damaged \(a version is no number"),
+        (first_format(removed={"a": None}), r"it is damaged \(a version is no number"),
+        (first_format(queries={"a": {"text": 5}}), r"it is damaged \(a query or a problem is no text"),
+        (first_format(problems={"a": 1}), r"it is damaged \(a query or a problem is no text"),
+        (first_format(queries={"a": {"text": "", "paused": 1}}), r"it is damaged \(what tells .* neither true nor false"),
+        (first_format(queries={"a": {"txt": ""}}), "it is damaged"),
+        (first_format(queries=[]), "it is damaged"),
     ],
 )
 def test_other_snapshots_are_refused(text: str, reason: str) -> None:
@@ -539,3 +552,21 @@ def test_a_table_that_cannot_be_read(text: str, problem: str, tmp_path: Path) ->
     )
     write(table, as_csv(ROWS))
     assert stream.next() == replace(before, version=3)
+
+
+def test_every_sign_of_a_snapshot_counts() -> None:
+    """Its JSON may be written in another way, as Spark does, but says the same or is refused."""
+    rules = Rules(3, {"pairs": Rule(PAIRS, 2), "late": Rule(LATE, paused=True)}, {"other": 4}, {"broken": "why"})
+    text = json.dumps(rules.as_dict(), separators=(",", ":"))
+    assert parse_rules(text) == rules
+    for place, sign in enumerate(text):
+        changed = f"{text[:place]}{chr(ord(sign) ^ 1)}{text[place + 1 :]}"
+        with pytest.raises(StateError, match="cannot read the snapshot of rules"):
+            parse_rules(changed)
+
+
+def test_a_snapshot_of_the_first_format_is_read() -> None:
+    rules = Rules(3, {"pairs": Rule(PAIRS, 2)}, {"other": 4}, {"broken": "why"})
+    known = rules.as_dict()
+    del known["digest"]
+    assert parse_rules(json.dumps({**known, "format": 1})) == rules

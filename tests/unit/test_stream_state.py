@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from dataclasses import replace
 from typing import Any
@@ -16,8 +17,9 @@ from kleene.common.schema import schema_of_arrow
 from kleene.interfaces.api import options_of
 from kleene.runtime.stream_bucket import LATE, MATCHES, Bucket, BucketPlan
 from kleene.runtime.stream_log import PART
-from kleene.runtime.stream_state import FORMAT, MAGIC, READ, Header, Segment, UnitState, decode_events, encode_events
+from kleene.runtime.stream_state import DIGEST, FORMAT, MAGIC, READ, Header, Segment, UnitState, decode_events, encode_events
 from kleene.runtime.stream_units import QuerySet, StreamQuery
+from support.state_formats import in_format
 from support.stream_runs import MemoryStore, bucket_plan
 
 STATE = {"masks": pa.array([1, 2, 3]), "names": pa.array(["a", None]), "none": pa.array([], pa.float64())}
@@ -26,7 +28,7 @@ HEADER = Header(
     buckets=4,
     nonce="n1",
     watermark=-5,
-    segments=(Segment(0, 7, 3, 100), Segment(2, 9, 1, 50)),
+    segments=(Segment(0, 7, 3, 100, "0" * 32), Segment(2, 9, 1, 50, "1" * 32)),
     units=(
         UnitState(frozenset(("a@1", "b@2")), None, None),
         UnitState(frozenset(("c@1",)), 3, 2, STATE),
@@ -77,9 +79,7 @@ def test_the_format_is_one_of_those_that_are_read() -> None:
     assert HEADER.encode().startswith(MAGIC + struct.pack("<H", FORMAT))
 
 
-@pytest.mark.parametrize(
-    "blob", [b"", b"KLEEN", b"SOMETHING ELSE", MAGIC, MAGIC + b"\x01\x00", b"kleene" + HEADER.encode()[6:]]
-)
+@pytest.mark.parametrize("blob", [b"", b"KLEEN", b"SOMETHING ELSE", MAGIC, MAGIC + b"\x01", b"kleene" + HEADER.encode()[6:]])
 def test_what_kleene_has_not_written_is_refused(blob: bytes) -> None:
     with pytest.raises(StateError, match=r"not written by Kleene\n.*new checkpoint folder"):
         Header.decode(blob)
@@ -90,7 +90,7 @@ def test_another_format_is_refused_with_what_to_do(number: int) -> None:
     blob = MAGIC + struct.pack("<H", number) + HEADER.encode()[len(MAGIC) + 2 :]
     with pytest.raises(StateError) as raised:
         Header.decode(blob)
-    message = f"the checkpoint's state has format {number}, this version of Kleene reads {READ[0]}"
+    message = f"the checkpoint's state has format {number}, this version of Kleene reads 1, 2"
     assert message in str(raised.value)
     assert "run the version that wrote it, or begin with a new checkpoint folder" in str(raised.value)
 
@@ -105,10 +105,60 @@ def test_bytes_that_are_missing_or_too_many_are_noticed() -> None:
         Header.decode(blob + b"\x00")
 
 
-def test_a_description_without_what_is_needed_is_refused() -> None:
-    blob = HEADER.encode().replace(b'"segments"', b'"sediment"')
-    with pytest.raises(StateError, match=r"damaged: 'segments'\n.*bring back a copy of it"):
-        Header.decode(blob)
+@pytest.mark.parametrize(
+    ("written", "changed", "told"),
+    [
+        (b'"segments"', b'"sediment"', "'sediment', 'segments'"),
+        (b'"buckets": 4', b'"buckets": 0', "no buckets"),
+        (b'"buckets": 4', b'"buckets": -4', "-4 where a number belongs"),
+        (b'"buckets": 4', b'"buckets": 4.0', "4.0 where a number belongs"),
+        (b'"watermark": -5', b'"watermark": "5"', "'5' where a time belongs"),
+        (b'"watermark": -5', b'"watermark": true', "True where a time belongs"),
+        (b'"timer": 1152921504606846976', b'"timer": 11529215046068469760', "where a time belongs"),
+        (b'"last": 7', b'"last": null', "a segment without a time"),
+        (b'"last": 7', b'"size": 7', "'last'"),
+        (b'"number": 2', b'"number": 0', "segments are not in order"),
+        (b'"rows": 3', b'"rows": 0', "a segment without rows"),
+        (b'"patterns"', b'"pattern"', "a state of 'pattern'"),
+        (b'"a@1", "b@2"', b'"c@1", "b@2"', "a query is there twice"),
+        (b'"keys": ["k"', b'"keys": [5', "where names belong"),
+        (b'"nonce": "n1"', b'"nonce": 1', "a nonce that is no text"),
+        (b"[[", b"[" * 100_000, "recursion"),
+    ],
+)
+def test_a_description_that_is_not_one_is_refused_in_every_format(written: bytes, changed: bytes, told: str) -> None:
+    """Format 1 has no digest: what is decoded is looked at."""
+    for number in READ:
+        blob = in_format(HEADER, number, lambda text: text.replace(written, changed, 1))
+        with pytest.raises(StateError, match=re.escape(told)) as raised:
+            Header.decode(blob)
+        assert "bring back a copy of it" in str(raised.value)
+
+
+@pytest.mark.parametrize("number", READ)
+def test_a_header_of_each_format_is_read(number: int) -> None:
+    found = Header.decode(in_format(HEADER, number))
+    wanted = HEADER if number > 1 else replace(HEADER, segments=tuple(replace(item, digest=None) for item in HEADER.segments))
+    assert found == wanted
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 2), (2, 1)])
+def test_a_format_is_not_taken_for_another(one: int, other: int) -> None:
+    """Also where the digest is gone with the number: the description says which format it has."""
+    blob = in_format(HEADER, one)
+    renumbered = MAGIC + struct.pack("<H", other)
+    for begin in (len(renumbered), len(renumbered) + DIGEST):
+        with pytest.raises(StateError, match="damaged"):
+            Header.decode(renumbered + blob[begin:])
+
+
+def test_every_byte_counts() -> None:
+    blob = HEADER.encode()
+    for place in range(len(blob)):
+        changed = bytearray(blob)
+        changed[place] ^= 1 << place % 8
+        with pytest.raises(StateError):
+            Header.decode(bytes(changed))
 
 
 def test_events_are_read_as_they_were_written() -> None:
@@ -156,10 +206,38 @@ def test_a_segment_that_is_cut_off_is_noticed() -> None:
     ((number, blob),) = store.segments.items()
     empty = encode_events(pa.RecordBatch.from_pylist([], decode_events(blob).schema))
     assert decode_events(empty).num_rows == 0
-    for cut in (empty, blob[:-1], blob[: len(blob) // 2]):
+    for cut in (empty, blob[:-1], blob[: len(blob) // 2], blob + b"\0", blob[:-9] + b"\7" + blob[-8:]):
         store.segments[number] = cut
         with pytest.raises(StateError, match="damaged"):
             Bucket(PAIRS, store)
+
+
+def test_blobs_that_were_exchanged_are_noticed() -> None:
+    """A segment that is missing, or of another time; a header without its segments; the state of another bucket."""
+    store = begun()
+    one, two = store.copy(), store.copy()
+    one.segments.clear()
+    with pytest.raises(StateError, match=r"segment 0 of its events is missing"):
+        Bucket(PAIRS, one)
+    later = pa.table({"ts": [9, 9], "type": ["A", "A"], "x": [9, 9], "y": [9.0, 9.0]})
+    list(Bucket(PAIRS, two).process(two, [later], 3))
+    assert two.segments.keys() == store.segments.keys()
+    for header, segments in ((two.blob, store.segments), (store.blob, two.segments)):
+        with pytest.raises(StateError, match="segment 0 of its events is not as it was written"):
+            Bucket(PAIRS, MemoryStore(header, dict(segments)))
+    with pytest.raises(StateError, match="its header is missing"):
+        Bucket(PAIRS, MemoryStore(None, store.segments))
+    with pytest.raises(StateError, match="it is that of bucket 0, not of 7"):
+        Bucket(PAIRS, store, 7)
+
+
+def test_a_column_with_another_type_is_refused_or_widened() -> None:
+    store = begun()
+    wide = EVENTS.schema.set(2, pa.field("x", pa.int32()))
+    assert Bucket(plan_of("PATTERN SEQ(A a, B b) WITHIN 10 RETURN a.x AS a, b.x AS b", wide.empty_table()), store).waiting == 2
+    text = EVENTS.schema.set(2, pa.field("x", pa.string()))
+    with pytest.raises(StateError, match=r"kept with 'x' as int64, and now it is string\n.*the type that it had"):
+        Bucket(plan_of("PATTERN SEQ(A a, B b) WITHIN 10 RETURN a.x AS a, b.x AS b", text.empty_table()), store)
 
 
 def test_a_query_that_is_added_at_a_restart_begins_at_the_watermark() -> None:

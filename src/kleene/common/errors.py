@@ -98,6 +98,15 @@ def described(error: Exception) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+FRESH = "begin with a new checkpoint folder"
+"""What always helps where saved state does not."""
+
+
+def damaged(reason: str) -> StateError:
+    """The error of a state that is not as it was written."""
+    return StateError(Problem(f"the checkpoint's state is damaged: {reason}", hint=f"bring back a copy of it, or {FRESH}"))
+
+
 def locate(text: str, offset: int) -> tuple[int, int]:
     """The 1-based line and column of an offset.
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kleene.common.columns import concat, take
 from kleene.engine.count_program import Program
+from kleene.engine.restored import require_width
 from kleene.engine.vectorized import widen
 from kleene.engine.working_matcher import State
 
@@ -50,6 +51,7 @@ class Carried:
         """The cells of partitions at the beginning of a pass; the first codes are those of the partitions in hand."""
         cells = np.tile(program.initial, (partitions, 1))
         floats = np.zeros((partitions, program.floats))
+        require_width(self._cells, self._floats, (program.initial.size, program.floats))
         at = codes[: self._cells.shape[0]]
         if at.size:
             cells[at], floats[at] = self._cells, self._floats

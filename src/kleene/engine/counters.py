@@ -28,7 +28,9 @@ from kleene.engine.kernels import counting, marking, prefixes, trie_counting
 from kleene.engine.kernels.counter_tables import Counts, Events, Front, Leading, Weights
 from kleene.engine.kernels.totals import Span
 from kleene.engine.marked_program import MarkedProgram, build_marked
+from kleene.engine.restored import carried_counters, require_names
 from kleene.engine.trie_program import aligned, build_trie, notes_of
+from kleene.engine.vectorized import widen
 from kleene.engine.working_matcher import BLOCK, RUN_ROWS, State, WorkingMatcher
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.aggregate import CounterPlan
@@ -70,6 +72,7 @@ class SharedCounterMatcher(WorkingMatcher):
         """Rows of instants before this one have been written."""
         carries = shared.window is None and not any(plan.compares_texts for plan in shared.plans)
         self._carried = Carried() if carries else None
+        self._key_types = [widen(pa.nulls(0, events.field(name).type)).type for name in shared.partition]
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[Any]:
         """Takes the next events in stream order; those that are divided in pieces that can be put in order in the cache."""
@@ -103,7 +106,9 @@ class SharedCounterMatcher(WorkingMatcher):
     def _resume(self, watermark: int, state: State) -> None:
         self._written = watermark
         if self._carried is not None:
-            self._carried = Carried.of(state)
+            self._carried = Carried.of(carried_counters(state, self._key_types))
+        else:
+            require_names(state, ())
 
     def _counted(self, rows: int, until: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         counted = self._pass(rows, until)

@@ -67,6 +67,7 @@ class LiveMatcher(ReportingMatcher):
         inner(plan.inner, events, bad_rows=bad_rows, run_rows=run_rows, block=block)
         bound = plan.bound
         self._live = plan
+        self._events = events
         self._scan = Scan(
             bound,
             [event for event, _ in plan.scanned],
@@ -149,13 +150,14 @@ class LiveMatcher(ReportingMatcher):
         return () if window is None else ((window, self._live.bound.query.emit_on_change),)
 
     def _resume(self, watermark: int, state: State) -> None:
-        super()._resume(watermark - 1, state)
-        self._cells = Cells.of(state)
-        for index in range(len(self._lives)):
-            prefix = f"branch {index} "
-            self._lives[index] = Lives.of(
-                {name.removeprefix(prefix): own for name, own in state.items() if name.startswith(prefix)}
-            )
+        rows = len(self._working)
+        prefixes = [f"branch {index} " for index in range(len(self._lives))]
+        split = [{name.removeprefix(p): own for name, own in state.items() if name.startswith(p)} for p in prefixes]
+        own = {name: column for name, column in state.items() if not name.startswith(tuple(prefixes))}
+        super()._resume(watermark - 1, {name: own.pop(name) for name in ("masks",) if name in own})
+        self._cells = Cells.of(own, self._measures, rows if self._windowed else 1, self._events)
+        variables = [[event.variable for event in branch.positives] for branch in self._live.bound.branches]
+        self._lives = [Lives.of(columns, names, rows) for columns, names in zip(split, variables, strict=True)] if split else []
 
     # Passes
 

@@ -22,12 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.columns import concat, decoded
+from kleene.common.errors import damaged
 from kleene.engine.aggregate_output import AggregateWriter, grouped, time_column
 from kleene.engine.grouping import integer_codes, value_codes, without_nulls
 from kleene.engine.kernels import live as kernels
 from kleene.engine.live_values import Measures, RowValues, extreme_values
 from kleene.engine.matches import Matches
-from kleene.engine.vectorized import of_types
+from kleene.engine.restored import floats, integers, plain_type, require_names, require_within, values
+from kleene.engine.vectorized import of_types, widen
 from kleene.engine.working_pass import in_partitions
 from kleene.engine.working_set import WorkingSet
 from kleene.pattern.bound import BoundQuery
@@ -60,15 +62,23 @@ class Cells:
     """By field the values of MIN and MAX, whose codes are those of one pass."""
 
     @staticmethod
-    def of(columns: Mapping[str, pa.Array]) -> Cells | None:
-        """From what `columns` gave; None if there were none."""
-        if "cells" not in columns:
+    def of(columns: Mapping[str, pa.Array], measures: Measures, rows: int, events: pa.Schema) -> Cells | None:
+        """From what `columns` gave; None if there were none. First events are among so many rows."""
+        if not columns:
             return None
-        first = np.array(columns["cells"])
-        ints, floats = (np.array(columns[name]).reshape(first.size, -1) for name in ("ints", "floats"))
-        groups = tuple(columns[name] for name in sorted(columns) if name.startswith("group "))
-        extremes = {int(name.removeprefix("extreme ")): own for name, own in columns.items() if name.startswith("extreme ")}
-        return Cells(groups, first, ints, floats, extremes)
+        first = require_within("cells", integers(columns, "cells"), 0, rows - 1)
+        count = first.size
+        if not count:
+            raise damaged("what is alive has no first events")
+        ints = integers(columns, "ints", count * measures.kinds.size).reshape(count, -1)
+        numbers = floats(columns, "floats", count * measures.floats).reshape(count, measures.floats)
+        kinds = {name: plain_type(events.field(name).type) for name in grouped(measures.bound)}
+        groups = tuple(values(columns, f"group {place:03}", count, kind) for place, kind in enumerate(kinds.values()))
+        wide = {field: widen(pa.nulls(0, events.field(name).type)).type for field, name, _ in measures.extremes()}
+        extremes = {field: values(columns, f"extreme {field}", count, kind) for field, kind in wide.items()}
+        found = Cells(groups, first, ints, numbers, extremes)
+        require_names(columns, found.columns())
+        return found
 
     def columns(self) -> dict[str, pa.Array]:
         """The cells as columns."""

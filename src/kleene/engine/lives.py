@@ -16,13 +16,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kleene.common.errors import damaged
 from kleene.engine.live_pass import NEVER
 from kleene.engine.matches import Matches
 from kleene.engine.non_overlap import choose
+from kleene.engine.restored import integers, require_names, require_offsets, require_within
 
 Array = np.ndarray[Any, Any]
 
 EMPTY = np.empty(0, np.int64)
+
+
+def _rows(columns: Mapping[str, pa.Array], name: str, rows: int, size: int | None = None) -> Array:
+    return require_within(name, integers(columns, name, size), 0, rows - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +43,23 @@ class Lives:
         return Lives(Matches(0, {}, {}, EMPTY, EMPTY), EMPTY)
 
     @staticmethod
-    def of(columns: Mapping[str, pa.Array]) -> Lives:
-        """From what `columns` gave."""
-        arrays = {name: np.array(column) for name, column in columns.items()}
-        if "end" not in arrays:
+    def of(columns: Mapping[str, pa.Array], variables: Sequence[str], rows: int) -> Lives:
+        """From what `columns` gave, for the variables of the branch and the rows of the working set."""
+        if not columns:
             return Lives.none()
-        singles = {name.removeprefix("single "): rows for name, rows in arrays.items() if name.startswith("single ")}
-        lists = {
-            name.removeprefix("list "): (arrays[name.replace("list ", "offsets ", 1)], rows)
-            for name, rows in arrays.items()
-            if name.startswith("list ")
-        }
-        end = arrays["end"]
-        return Lives(Matches(end.size, singles, lists, arrays["first"], arrays["last"]), end)
+        end = require_within("end", integers(columns, "end"), 0, rows)
+        first, last = (_rows(columns, name, rows, end.size) for name in ("first", "last"))
+        singles = {name: _rows(columns, f"single {name}", rows, end.size) for name in variables if f"single {name}" in columns}
+        lists = {}
+        for name in variables:
+            if f"list {name}" in columns:
+                lists[name] = integers(columns, f"offsets {name}", end.size + 1), _rows(columns, f"list {name}", rows)
+                require_offsets(name, *lists[name])
+        found = Lives(Matches(end.size, singles, lists, first, last), end)
+        require_names(columns, found.columns())
+        if len(singles) + len(lists) < len(variables):
+            raise damaged(f"matches have events of {', '.join((*singles, *lists))} only")
+        return found
 
     def columns(self) -> dict[str, pa.Array]:
         """The matches as columns."""

@@ -23,6 +23,7 @@ from kleene.engine.multitree_pass import SharedPass
 from kleene.engine.multitree_program import Comparisons, SharedProgram
 from kleene.engine.output import MatchWriter
 from kleene.engine.reporting import Due
+from kleene.engine.restored import require_names
 from kleene.engine.vectorized import of_types
 from kleene.engine.working_matcher import BLOCK, RUN_ROWS, ScannedPlan, State, WorkingMatcher
 from kleene.engine.working_pass import in_partitions
@@ -81,7 +82,8 @@ class SharedMatcher(WorkingMatcher):
     def _windows(self) -> Iterable[tuple[int, bool]]:
         return [(due.window, due.postponed) for due in self._due.values() if due.window is not None]
 
-    def _resume(self, watermark: int, state: State) -> None:  # noqa: ARG002 - the events tell all
+    def _resume(self, watermark: int, state: State) -> None:
+        require_names(state, ())
         self._reported = watermark
         self._earliest = self._working.earliest
 

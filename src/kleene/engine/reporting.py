@@ -22,6 +22,7 @@ from kleene.common.columns import select
 from kleene.engine.candidates import as_candidates, candidate_schema
 from kleene.engine.matches import Matches
 from kleene.engine.non_overlap import choose
+from kleene.engine.restored import require_names
 from kleene.engine.working_matcher import State, WorkingMatcher
 from kleene.engine.working_pass import in_partitions
 from kleene.pattern.policies import Output, Strategy
@@ -111,7 +112,8 @@ class ReportingMatcher(WorkingMatcher):
     def _windows(self) -> Iterable[tuple[int, bool]]:
         return () if self._due.window is None else ((self._due.window, self._due.postponed),)
 
-    def _resume(self, watermark: int, state: State) -> None:  # noqa: ARG002 - the marks have been restored
+    def _resume(self, watermark: int, state: State) -> None:
+        require_names(state, ("masks",))  # which have been restored
         self._reported = watermark
         self._earliest = self._working.earliest
 

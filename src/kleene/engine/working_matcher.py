@@ -12,7 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from kleene.common.errors import damaged
 from kleene.engine.matcher import BadRows, Metrics
+from kleene.engine.restored import integers, require_names
 from kleene.engine.scan import Scan
 from kleene.engine.working_set import WorkingSet
 from kleene.pattern.bound import BoundQuery
@@ -133,8 +135,15 @@ class WorkingMatcher(ABC):
         for batch in events:
             rows, masks = self._relevant(batch)
             self._working.add(batch, rows, masks)
-        self._working.settle(horizon, np.array(state["masks"]) if "masks" in state else None)
+        self._working.settle(horizon, self._marks(state) if "masks" in state else None)
         self._resume(watermark, state)
+
+    def _marks(self, state: State) -> Array:
+        """The marks of the events, some of which have been cleared."""
+        marks = integers(state, "masks", len(self._working))
+        if (marks & ~self._working.masks).any():
+            raise damaged("events are marked for components that they do not fit")
+        return marks
 
     def relevant(self, batch: pa.RecordBatch) -> Array:
         """The rows of a batch that matter: those that have a position, where these are counted."""
@@ -144,8 +153,9 @@ class WorkingMatcher(ABC):
         """The windows, and for each whether something is reported when events leave it."""
         return ()
 
-    def _resume(self, watermark: int, state: State) -> None:  # noqa: B027 - events may tell all there is to know
-        """Takes over what was known at the watermark."""
+    def _resume(self, watermark: int, state: State) -> None:  # noqa: ARG002 - events may tell all there is to know
+        """Takes over what was known at the watermark; refuses columns that it does not know."""
+        require_names(state, ())
 
     def _relevant(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         """The rows of a batch that matter, and their component masks."""

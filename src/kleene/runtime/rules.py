@@ -10,6 +10,7 @@ done again sees what it saw the first time, whatever the files are by then.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -18,7 +19,9 @@ from typing import Any
 
 from kleene.common.errors import Problem, StateError
 
-FORMAT = 1
+FORMAT = 2
+READ = (1, 2)
+"""Formats that are read; the first has no digest."""
 
 _PIECE = re.compile(  # linear: what is not closed goes to the end
     r"""(?P<blank>[\s\ufeff\u200b]+|--[^\n]*|//[^\n]*|/\*.*?\*/)|/\*.*"""
@@ -50,7 +53,8 @@ class Rules:
 
     def as_dict(self) -> dict[str, Any]:
         """The snapshot as JSON has it: nested dictionaries of texts, numbers and booleans."""
-        return {"format": FORMAT, **asdict(self)}
+        content = asdict(self)
+        return {"format": FORMAT, "digest": _digest(content), **content}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +79,46 @@ def parse_rules(text: str) -> Rules:
     """
     try:
         return rules_of(json.loads(text))
-    except json.JSONDecodeError as error:
+    except (RecursionError, ValueError) as error:
         raise _unknown(str(error)) from error
 
 
 def rules_of(value: Any) -> Rules:
     """The snapshot from the dictionary that `Rules.as_dict` gives.
 
-    >>> rules_of({"format": 2})
+    >>> rules_of({"format": 3})
     Traceback (most recent call last):
     ...
-    kleene.common.errors.StateError: cannot read the snapshot of rules: its format is 2, and this version of Kleene reads 1
+    kleene.common.errors.StateError: cannot read the snapshot of rules: its format is 3, and this version of Kleene reads 1, 2
       hint: use the version of Kleene that wrote the checkpoint, or start with a new checkpoint
     """
     found = value.get("format") if isinstance(value, dict) else None
-    if found != FORMAT:
-        raise _unknown(f"its format is {found}, and this version of Kleene reads {FORMAT}")
+    if type(found) is not int or found not in READ:
+        raise _unknown(f"its format is {found}, and this version of Kleene reads {', '.join(map(str, READ))}")
+    content = {name: item for name, item in value.items() if name not in ("format", "digest")}
+    if value.get("digest") != (None if found == 1 else _digest(content)):
+        raise _unknown("it is damaged: it is not as it was written")
     try:
-        queries = {name: Rule(**rule) for name, rule in value["queries"].items()}
-        return Rules(value["version"], queries, value["removed"], value["problems"])
-    except (AttributeError, KeyError, TypeError) as error:
+        return _read(**content)
+    except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise _unknown(f"it is damaged ({error})") from error
+
+
+def _read(version: Any, queries: Any, removed: Any, problems: Any) -> Rules:
+    """A snapshot of what JSON had, if everything is what it should be."""
+    rules = {name: Rule(**rule) for name, rule in queries.items()}
+    numbers = [version, *removed.values(), *(rule.version for rule in rules.values())]
+    if not all(type(item) is int and item >= 0 for item in numbers):
+        raise ValueError("a version is no number")
+    if not all(isinstance(item, str) for item in (*problems.values(), *(rule.text for rule in rules.values()))):
+        raise ValueError("a query or a problem is no text")
+    if not all(isinstance(rule.paused, bool) for rule in rules.values()):
+        raise ValueError("what tells whether a query is paused is neither true nor false")
+    return Rules(version, rules, removed, problems)
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def rules_after(rules: Rules, seen: Seen) -> Rules:

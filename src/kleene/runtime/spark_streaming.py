@@ -52,8 +52,12 @@ class _SparkStore:
     def put_header(self, blob: bytes) -> None:
         self._header.update((blob,))
 
-    def segment(self, number: int) -> bytes:
-        return bytes(self._log.getValue((number,))[0])
+    def is_empty(self) -> bool:
+        return not self._header.exists() and not self._log.exists()
+
+    def segment(self, number: int) -> bytes | None:
+        found = self._log.getValue((number,))
+        return None if found is None else bytes(found[0])
 
     def put_segment(self, number: int, blob: bytes) -> None:
         self._log.updateValue((number,), (blob,))
@@ -76,7 +80,7 @@ class _Remembered:
         """The bucket as it was left, if nobody has worked on it since; else made anew from its state."""
         bucket = self._buckets.pop((stream, group), None)
         if bucket is None or not bucket.is_current(store):
-            bucket = Bucket(plan, store)
+            bucket = Bucket(plan, store, group)
         return bucket
 
     def keep(self, stream: str, group: int, bucket: Bucket) -> None:

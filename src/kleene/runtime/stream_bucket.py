@@ -23,12 +23,12 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from kleene.common.errors import KleeneError, LimitError, Problem, StateError, described
+from kleene.common.errors import KleeneError, LimitError, Problem, StateError, damaged, described
 from kleene.common.schema import EventSchema
 from kleene.engine.working_matcher import State, WorkingMatcher
 from kleene.runtime.stream_budget import Budget, OverBudgetError, Spent
 from kleene.runtime.stream_log import EventLog
-from kleene.runtime.stream_state import Header, Store, Suspended, UnitState
+from kleene.runtime.stream_state import Header, Store, Suspended, UnitState, seal_of
 from kleene.runtime.stream_units import QuerySet, StreamQuery, Unit
 
 Array = np.ndarray[Any, Any]
@@ -127,13 +127,20 @@ class _Running:
 class Bucket:
     """One bucket, with its matchers."""
 
-    def __init__(self, plan: BucketPlan, store: Store) -> None:
-        """Goes on from what is in the store."""
+    def __init__(self, plan: BucketPlan, store: Store, group: int = 0) -> None:
+        """Goes on from what is in the store of a group."""
         self._plan = plan
         blob = store.header()
+        if blob is None and not store.is_empty():
+            raise damaged("its header is missing")
+        self._seal = b"" if blob is None else seal_of(blob)
         self.header = Header(plan.keys, plan.buckets, "") if blob is None else Header.decode(blob)
         plan.require_spread(self.header)
+        if self.header.group not in (None, group):
+            raise damaged(f"it is that of bucket {self.header.group}, not of {group}")
+        self.header = replace(self.header, group=group)
         self._log = EventLog(plan.schema, plan.events, self.header.segments)
+        self._log.adopt(store)
         self.late = 0
         self.spent: list[Spent] = []
         """What units have used in the last micro-batch."""
@@ -147,7 +154,7 @@ class Bucket:
     def is_current(self, store: Store) -> bool:
         """Whether this is what was written last."""
         blob = store.header()
-        return blob is not None and Header.decode(blob).nonce == self.header.nonce
+        return blob is not None and seal_of(blob) == self._seal
 
     def _restore(self, store: Store) -> None:
         header = self.header
@@ -463,7 +470,9 @@ class Bucket:
         self.header = replace(
             self.header, nonce=uuid4().hex, segments=self._log.segments, units=self._states(), timer=self._due()
         )
-        store.put_header(self.header.encode())
+        blob = self.header.encode()
+        store.put_header(blob)
+        self._seal = seal_of(blob)
 
     def _states(self) -> tuple[UnitState, ...]:
         return tuple(item.state for item in self._running)

@@ -7,16 +7,17 @@ while they are about as long, so that there are few of them, and each is dropped
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kleene.common.columns import time_values
-from kleene.common.errors import Problem, StateError
+from kleene.common.errors import FRESH, Problem, StateError, damaged
 from kleene.common.schema import EventSchema
 from kleene.runtime.arrow import in_stream_order
-from kleene.runtime.stream_state import Segment, Store, damaged, decode_events, encode_events
+from kleene.runtime.stream_state import Segment, Store, digest_of, encode_events, read_events
 
 Array = np.ndarray[Any, Any]
 
@@ -28,6 +29,9 @@ MOST_WRITTEN = 1 << 20
 
 PART = 8
 """Segments between them are merged while they are less than this part of the log: what can go, goes soon."""
+
+_ALIKE = pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp
+"""Sorts of types within which values keep their meaning."""
 
 
 class EventLog:
@@ -71,16 +75,46 @@ class EventLog:
         return log.slice(0, released), log.slice(released)
 
     def _read(self, store: Store, segment: Segment) -> pa.Table:
-        blob = store.segment(segment.number)
-        if len(blob) != segment.size:
-            raise damaged(f"{len(blob)} bytes of events, not {segment.size}")
-        table = decode_events(blob)
+        table = read_events(store.segment(segment.number), segment)
         missing = [name for name in self._events.names if name not in table.schema.names]
         if missing:
             message = f"events in the checkpoint were kept without {', '.join(repr(name) for name in missing)}"
             hint = "the queries that wrote them did not read it: begin with a new checkpoint folder, or without that query"
             raise StateError(Problem(message, hint=hint))
-        return table.select(self._events.names)
+        kept = self._typed(table.select(self._events.names))
+        self._require_times(kept, segment)
+        return kept
+
+    def _typed(self, events: pa.Table) -> pa.Table:
+        """Events with the types of today's: as they are, or of the same sort and with the same values."""
+        if events.schema.types == self._events.types:
+            return events
+        for item, now in zip(events.schema, self._events, strict=True):
+            if item.type != now.type and not any(like(item.type) and like(now.type) for like in _ALIKE):
+                message = f"events in the checkpoint were kept with '{item.name}' as {item.type}, and now it is {now.type}"
+                raise StateError(Problem(message, hint=f"give the column the type that it had, or {FRESH}"))
+        try:
+            return events.cast(self._events)
+        except pa.ArrowInvalid as error:
+            message = f"events in the checkpoint have values that do not fit the types of now: {error}"
+            raise StateError(Problem(message, hint=f"give the columns the types that they had, or {FRESH}")) from error
+
+    def _require_times(self, events: pa.Table, segment: Segment) -> None:
+        """That the times are those that the header knows; of what has a digest they are."""
+        if segment.digest is None:
+            times = events.column(self._schema.time)
+            if times.null_count or int(self.times(events).max()) != segment.last:
+                raise damaged(f"the times of segment {segment.number} are not those that it was written with")
+
+    def adopt(self, store: Store) -> None:
+        """Writes segments of a format without digests anew, with digests, as far as their form shows no damage."""
+        for place, segment in enumerate(self.segments):
+            if segment.digest is None:
+                self._read(store, segment)
+                blob = encode_events(read_events(store.segment(segment.number), segment).to_batches()[0])
+                store.put_segment(segment.number, blob)
+                adopted = replace(segment, size=len(blob), digest=digest_of(blob))
+                self.segments = (*self.segments[:place], adopted, *self.segments[place + 1 :])
 
     # Writing
 
@@ -102,7 +136,7 @@ class EventLog:
             number = merged.number
         blob = encode_events(events.combine_chunks().to_batches()[0])
         store.put_segment(number, blob)
-        segments.append(Segment(number, int(self.times(events).max()), events.num_rows, len(blob)))
+        segments.append(Segment(number, int(self.times(events).max()), events.num_rows, len(blob), digest_of(blob)))
         self.segments = tuple(segments)
 
     def prune(self, store: Store, horizon: int) -> None:
