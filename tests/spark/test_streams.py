@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import kleene
@@ -19,12 +16,12 @@ from kleene.runtime.spark_stream_run import PROVIDER, ROCKSDB
 from kleene.runtime.stream_plan import groups_for
 from support.spark import frame_of, zone_of
 from support.spark_queries import zone_events
+from support.stream_folder import Folder, in_text
 
 pytestmark = [pytest.mark.spark, pytest.mark.since(4, 1)]
 
 START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
-END = START + dt.timedelta(days=9)
 
 QUERIES = {
     "rise": "PATTERN SEQ(A a, B b) WHERE [id] AND a.x < b.x WITHIN 20 minutes",
@@ -46,51 +43,6 @@ QUERIES = {
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
     return zone_events()
-
-
-class Folder:
-    """A folder of files that a stream reads, and what it writes."""
-
-    def __init__(self, spark: Any, path: Path, schema: pa.Schema) -> None:
-        self._spark, self.path, self._schema, self._files = spark, path, schema, 0
-        (path / "in").mkdir()
-
-    def deliver(self, rows: pa.Table) -> None:
-        self._files += 1
-        waiting = self.path / "file"
-        pq.write_table(rows.cast(self._schema), waiting)
-        os.utime(waiting, (self._files, self._files))  # Spark reads the oldest first
-        waiting.rename(self.path / "in" / f"{self._files:04}.parquet")
-
-    def end(self) -> None:
-        """An event that is later than all others, of no type that matters, and what follows from it."""
-        last = {field.name: None for field in self._schema} | {"type": "End", "id": 0, "ts": END}
-        if pa.types.is_integer(self._schema.field("ts").type):
-            last["ts"] = 1 << 40
-        self.deliver(pa.Table.from_pylist([last], self._schema))
-
-    def frame(self) -> Any:
-        empty = frame_of(self._spark, self._schema.empty_table())
-        return self._spark.readStream.schema(empty.schema).option("maxFilesPerTrigger", 1).parquet(str(self.path / "in"))
-
-    def run(self, run: Any, *kinds: str) -> Counter[str]:
-        """Lets a stream read what is there, as a query of its own from the checkpoint; the matches that it counted."""
-        sinks = {kind: str(self.path / kind) for kind in kinds or ("matches",)}
-        query = run.write(sinks, checkpoint=str(self.path / "checkpoint"), trigger={"availableNow": True})
-        query.awaitTermination()
-        counted: Counter[str] = Counter()
-        for progress in query.recentProgress:
-            metrics = progress["observedMetrics"]["kleene"].asDict()
-            counted.update({name: count for name, count in metrics.items() if name.startswith("matches_")})
-        return counted
-
-    def rows(self, kind: str) -> list[str]:
-        path = self.path / kind
-        return in_text(self._spark.read.parquet(str(path)).drop("batch")) if path.exists() else []
-
-
-def in_text(frame: Any) -> list[str]:
-    return sorted(str(row) for row in frame.collect())
 
 
 @pytest.fixture

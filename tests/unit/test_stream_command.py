@@ -277,17 +277,19 @@ def test_the_report_says_where_things_are_and_what_was_let_go_of(capsys: pytest.
 
 
 def test_a_micro_batch_from_spark() -> None:
-    observed = SimpleNamespace(asDict=lambda: {"matches": 3})
+    """Its watermark is Kleene's own: Spark's is that of times that were moved."""
+    moment = "2026-01-01T00:00:00.000Z"
+    observed = SimpleNamespace(asDict=lambda: {"matches": 3, "watermark": moment})
     progress: Any = SimpleNamespace(
         batchId=4,
         durationMs={"triggerExecution": 120},
         numInputRows=7,
         inputRowsPerSecond=float("nan"),
         processedRowsPerSecond=58.3,
-        eventTime={"watermark": "1970-01-01T00:00:00.000Z"},
+        eventTime={"watermark": "6026-01-01T00:00:00.000Z"},
         observedMetrics={"kleene": observed},
     )
-    assert batch_of(progress) == Batch(4, 120, 7, None, 58.3, None, {"matches": 3})
+    assert batch_of(progress) == Batch(4, 120, 7, None, 58.3, moment, {"matches": 3, "watermark": moment})
     progress.observedMetrics = {}
     assert batch_of(progress).metrics == {}
 

@@ -7,11 +7,13 @@ events are (`kleene.runtime`).
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, DataError, PlanningError, Problem, nearest
+from kleene.pattern.durations import timedelta_of
 from kleene.pattern.policies import LogicalQuery, Strategy
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class Options:
     on_error: str | None = None
     """None: "stop"; of rules "suspend"."""
     budget: Any = None
+    max_ahead: dt.timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class Query:
         max_events: int = 50_000_000,
         on_error: str | None = None,
         budget: Any = None,
+        max_ahead: str | dt.timedelta | None = None,
     ) -> Any:
         """All matches of the query in the events.
 
@@ -145,6 +149,8 @@ class Query:
                 of `problems`, while the others run on. Without it "stop"; of rules "suspend".
             budget: Of a stream: what each query may use in one bucket and micro-batch; one that uses more fails. The default is
                 {"seconds": 60, "matches": 1_000_000}; where a failure stops the stream, there is no budget unless given.
+            max_ahead: Of a stream: how far ahead of the clock the time of a row may be, as "1 day". One that is further ahead
+                is a bad row and does not move the watermark. Without it every time counts, as in a table.
         """
         options = make_options(
             time,
@@ -165,6 +171,7 @@ class Query:
             max_events,
             on_error,
             budget,
+            max_ahead,
         )
         return self.run_for(events, options).matches
 
@@ -455,6 +462,7 @@ def make_options(
     max_events: int = 50_000_000,
     on_error: str | None = None,
     budget: Any = None,
+    max_ahead: str | dt.timedelta | None = None,
 ) -> Options:
     """Checked options from what a user gave."""
     problems = []
@@ -468,6 +476,11 @@ def make_options(
             problems.append(Problem(f"{option} cannot be {count!r}", hint="it is a number of at least 1"))
     if columns and output != "verbose":
         problems.append(Problem(f"matches in {output} form have all their columns", hint="leave out the option columns"))
+    ahead = None
+    try:
+        ahead = None if max_ahead is None else timedelta_of(max_ahead)
+    except ValueError as error:
+        problems.append(Problem(f"max_ahead cannot be {max_ahead!r}: {error}", hint="give a length of time: max_ahead='1 day'"))
     if problems:
         raise BindingError(problems)
     types = None if schema is None else {str(name): frozenset(attributes) for name, attributes in schema.items()}
@@ -490,6 +503,7 @@ def make_options(
         max_events,
         on_error,
         budget,
+        ahead,
     )
 
 

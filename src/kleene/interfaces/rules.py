@@ -82,7 +82,7 @@ class Rules:
         rules = rules_stream(events.sparkSession, self.source)
         stage = Stage(events, plan, plan)
         known = rule_names(events.sparkSession, self.source)
-        return StreamRun((stage,), {"rules": rows_schema(described, schema)}, given.watermark, rules, known)
+        return StreamRun((stage,), {"rules": rows_schema(described, schema)}, given.watermark, rules, known, given.max_ahead)
 
 
 def rules(source: str, *, functions: Mapping[str, Callable[..., Any]] | Iterable[Function] | None = None) -> Rules:

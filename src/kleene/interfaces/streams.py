@@ -48,7 +48,9 @@ def run_query(item: Query, events: DataFrame, options: Options) -> StreamRun:
     plan = item.plan_for(schema, options)
     found = stream_query(item, plan, options)
     stage = _stage(events, schema, [found], options, None)
-    return StreamRun((stage,), {item.name: only(options.columns, found.schema(schema))}, options.watermark)
+    return StreamRun(
+        (stage,), {item.name: only(options.columns, found.schema(schema))}, options.watermark, max_ahead=options.max_ahead
+    )
 
 
 def run_workload(workload: Workload, events: DataFrame, options: Options) -> StreamRun:
@@ -76,7 +78,9 @@ def run_workload(workload: Workload, events: DataFrame, options: Options) -> Str
         lag = max((planned[name].delay for name in producers), default=0)
         own = partial(replace, made=tuple(map(_made, read)), lag=lag, watched=() if producers else watched)
         found.append(replace(stage, narrow=own(stage.narrow), wide=own(stage.wide)))
-    return StreamRun(tuple(found), {name: schemas[name] for name in workload.queries}, options.watermark)
+    return StreamRun(
+        tuple(found), {name: schemas[name] for name in workload.queries}, options.watermark, max_ahead=options.max_ahead
+    )
 
 
 @dataclass(frozen=True, slots=True)

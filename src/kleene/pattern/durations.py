@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from fractions import Fraction
 
 from kleene.pattern.policies import Unit, Window
@@ -21,6 +22,7 @@ UNIT_WORDS: dict[str, Unit] = {word: unit for unit, words in _SPELLINGS.items() 
 LONG_UNIT_WORDS: tuple[str, ...] = tuple(unit.word for unit in _SPELLINGS)
 """The words that hints propose."""
 
+_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([^\W\d]+)\s*")
 _MICROSECOND = dt.timedelta(microseconds=1)
 _FALLING = (Unit.DAYS, Unit.HOURS, Unit.MINUTES, Unit.SECONDS, Unit.MILLISECONDS, Unit.MICROSECONDS)
 
@@ -70,6 +72,23 @@ def duration_of(amount: int | Fraction, unit: Unit) -> dt.timedelta:
         return dt.timedelta(microseconds=int(total))
     except OverflowError:
         raise ValueError("the duration is too long") from None
+
+
+def timedelta_of(given: str | dt.timedelta) -> dt.timedelta:
+    """A duration that a user gave, in words or as it is; ValueError if it is none, or negative.
+
+    >>> timedelta_of("90 min")
+    datetime.timedelta(seconds=5400)
+    """
+    if not isinstance(given, dt.timedelta):
+        found = _AMOUNT.fullmatch(str(given))
+        unit = unit_of(found[2]) if found else None
+        if found is None or unit is None:
+            raise ValueError("it is not a number with a unit of time")
+        given = duration_of(Fraction(found[1]), unit)
+    if given < dt.timedelta(0):
+        raise ValueError("it is negative")
+    return given
 
 
 def duration_text(duration: dt.timedelta) -> str:

@@ -6,16 +6,17 @@ rows never sees them, and the bucket decides what is late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as f
-from pyspark.sql.types import TimestampType
 
-from kleene.common.errors import DataError, PlanningError, Problem
+from kleene.common.errors import DataError, Problem
+from kleene.runtime.spark_event_time import LATENESS, ahead_reason, out_of_bounds, watermarked
 from kleene.runtime.spark_push_down import any_of, bad_row_conditions, of_types, quoted, relevant_rows
 from kleene.runtime.spark_schemas import from_arrow
 from kleene.runtime.stream_bucket import BAD, MATCHES
@@ -30,12 +31,18 @@ Array = np.ndarray[Any, Any]
 FLUSHED = 1 << 17
 """So many rows of a task are packed together."""
 
-LATENESS, BUCKET, REASON, THROUGH = "__kleene_time", "__kleene_bucket", "__kleene_reason", "__kleene_through"
+BUCKET, REASON, THROUGH = "__kleene_bucket", "__kleene_reason", "__kleene_through"
 
 
-def packed(plan: StreamPlan, frame: DataFrame, watermark: str | int | None, earlier: DataFrame | None = None) -> DataFrame:
+def packed(
+    plan: StreamPlan,
+    frame: DataFrame,
+    watermark: str | int | None,
+    max_ahead: dt.timedelta | None = None,
+    earlier: DataFrame | None = None,
+) -> DataFrame:
     """The events as rows of bytes, by group; with the labelled rows of the stage before, and events that are made of them."""
-    events = _watermarked(plan, frame, watermark)
+    events = watermarked(plan.schema, frame, watermark, max_ahead)
     if earlier is not None:
         events = events.withColumns({name: f.lit(None).cast(kind) for name, kind in _through_columns().items()})
         events = events.unionByName(expanded(plan, earlier), allowMissingColumns=True)
@@ -46,8 +53,10 @@ def packed(plan: StreamPlan, frame: DataFrame, watermark: str | int | None, earl
     columns = [events[quoted(name)].alias(f"c{number}") for number, name in enumerate(plan.events.names)]
     buckets = [_bucket(events, item).alias(f"{BUCKET}{number}") for number, item in enumerate(plan.distributions)]
     through = [] if earlier is None else [events[name] for name in _through_columns()]
-    events = events.select(*columns, *buckets, _reason(plan, events).alias(REASON), *through)
-    return events.mapInArrow(_pack(plan), PACKED)
+    untimed = out_of_bounds(plan.schema, events, max_ahead)
+    ahead = None if max_ahead is None else ahead_reason(plan.schema, max_ahead)
+    events = events.select(*columns, *buckets, _reason(plan, events, untimed).alias(REASON), *through)
+    return events.mapInArrow(_pack(plan, tuple(untimed), ahead), PACKED)
 
 
 def _through_columns() -> dict[str, str]:
@@ -90,32 +99,6 @@ def _made(plan: StreamPlan, made: Made, rows: pa.RecordBatch, schema: pa.Schema)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _watermarked(plan: StreamPlan, frame: DataFrame, watermark: str | int | None) -> DataFrame:
-    """The events with their time once more, which has the watermark; one that the user set stays."""
-    time = plan.schema.time
-    own = frame.schema[time].metadata.get("spark.watermarkDelayMs") is not None
-    column = frame[quoted(time)]
-    if plan.schema.time_unit is None:
-        column = f.timestamp_millis(column)
-    elif not isinstance(frame.schema[time].dataType, TimestampType):
-        column = f.from_utc_timestamp(column.cast("timestamp"), f.current_timezone())  # a time without a zone is one in UTC
-    frame = frame.withColumn(LATENESS, column)
-    if own:
-        if watermark is not None:
-            message = f"the events have a watermark on '{time}' already"
-            raise PlanningError(Problem(message, hint="leave out the option watermark, or the call of withWatermark"))
-        return frame
-    if watermark is None:
-        message = "a stream needs to know how late its events may come"
-        raise PlanningError(Problem(message, hint="give watermark='10 seconds', or call withWatermark on the events"))
-    counted = plan.schema.time_unit is None
-    if isinstance(watermark, int) is not counted:
-        message = f"watermark is {watermark!r}, but '{time}' is a column of {'integers' if counted else 'timestamps'}"
-        raise PlanningError(Problem(message, hint="give a number" if counted else "give a time: watermark='10 seconds'"))
-    delay = f"{watermark} milliseconds" if isinstance(watermark, int) else watermark
-    return frame.withWatermark(LATENESS, delay)
-
-
 def _plans(plan: StreamPlan) -> list[Any]:
     return [item.plan for distribution in plan.distributions for item in distribution.queries.queries]
 
@@ -130,8 +113,8 @@ def _relevant(plan: StreamPlan, frame: DataFrame) -> Any:
     return wanted | of_types(plan.schema, frame, plan.watched)
 
 
-def _reason(plan: StreamPlan, frame: DataFrame) -> Any:
-    """Why a row cannot be processed, NULL if it can."""
+def _reason(plan: StreamPlan, frame: DataFrame, untimed: Mapping[str, Any]) -> Any:
+    """Why a row cannot be processed, NULL if it can; first of all that its time is out of bounds."""
     conditions: dict[str, list[Any]] = {}
     for item in _plans(plan):
         for condition, text in bad_row_conditions(item, frame):
@@ -139,7 +122,7 @@ def _reason(plan: StreamPlan, frame: DataFrame) -> Any:
     if plan.compile is not None:
         conditions = _reasons_of_any_query(plan, frame)
     found: Any = f
-    for text, alternatives in conditions.items():
+    for text, alternatives in {**{text: [condition] for text, condition in untimed.items()}, **conditions}.items():
         found = found.when(any_of(alternatives), f.lit(text))
     return found
 
@@ -166,7 +149,9 @@ def _bucket(frame: DataFrame, distribution: Distribution) -> Any:
     return f.element_at(f.array(*map(f.lit, distribution.groups)), number + 1)
 
 
-def _pack(plan: StreamPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _pack(
+    plan: StreamPlan, untimed: tuple[str, ...], ahead: str | None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
         rows = 0
@@ -174,10 +159,10 @@ def _pack(plan: StreamPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
             held.append(batch)
             rows += batch.num_rows
             if rows >= FLUSHED:
-                yield _Packing(plan, pa.Table.from_batches(held)).packets()
+                yield _Packing(plan, pa.Table.from_batches(held), untimed, ahead).packets()
                 held, rows = [], 0
         if rows:
-            yield _Packing(plan, pa.Table.from_batches(held)).packets()
+            yield _Packing(plan, pa.Table.from_batches(held), untimed, ahead).packets()
 
     return pack
 
@@ -185,8 +170,9 @@ def _pack(plan: StreamPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.
 class _Packing:
     """Some rows on their way into packets."""
 
-    def __init__(self, plan: StreamPlan, rows: pa.Table) -> None:
-        self._plan = plan
+    def __init__(self, plan: StreamPlan, rows: pa.Table, untimed: tuple[str, ...] = (), ahead: str | None = None) -> None:
+        """`untimed`: the reasons of rows whose time is out of bounds; `ahead`: that of those too far ahead of the clock."""
+        self._plan, self._untimed, self._ahead = plan, pa.array(untimed, pa.string()), ahead
         self._rows = rows.combine_chunks()
         self._packets: list[dict[str, Any]] = []
         self._groups: list[int] = []
@@ -204,11 +190,14 @@ class _Packing:
             rows, made = rows.filter(pa.array(own)).combine_chunks(), made[own]
         columns = [rows.column(place).cast(item.type) for place, item in enumerate(self._plan.events)]
         events = pa.table(columns, names)
-        bad = np.array(pc.is_valid(rows.column(REASON)))
+        reasons, time = rows.column(REASON), events.column(self._plan.schema.time)
+        bad, timed = np.array(pc.is_valid(reasons)), np.array(pc.is_valid(time))
         if bad.any():
-            self._set_aside(events.append_column("reason", rows.column(REASON)).filter(pa.array(bad)))
-        if events.column(self._plan.schema.time).null_count:
-            timed = np.array(pc.is_valid(events.column(self._plan.schema.time)))
+            counts = ~np.array(pc.is_in(reasons, self._untimed))
+            timed &= counts
+            refused = pa.array(bad if self._plan.is_first else bad & counts)
+            self._set_aside(events.append_column("reason", reasons).filter(refused))
+        if not timed.all():
             rows, events, made = rows.filter(pa.array(timed)), events.filter(pa.array(timed)), made[timed]
         for number in range(len(self._plan.distributions)):
             groups = rows.column(f"{BUCKET}{number}").to_numpy()
@@ -222,11 +211,14 @@ class _Packing:
         self._through.append(rows.select([THROUGH + item.name for item in LABELS]).rename_columns(LABELS.names))
 
     def _set_aside(self, refused: pa.Table) -> None:
+        if not refused.num_rows:
+            return
         if self._plan.bad_rows == "error":
             raise DataError(_bad(refused))
         blob = _blob(refused) if self._plan.bad_rows == "quarantine" else None
         group, count = self._plan.distributions[0].groups[0], refused.num_rows
-        self._packets.append({"group": group, "kind": BAD, "rows": count, "blob": blob, "bad": count})
+        ahead = pc.sum(pc.equal(refused.column("reason"), pa.scalar(self._ahead, pa.string()))).as_py()
+        self._packets.append({"group": group, "kind": BAD, "rows": count, "blob": blob, "bad": count, "ahead": ahead})
 
     def _spread(self, kind: str, groups: Array, events: pa.Table) -> None:
         """Events as packets of their groups."""

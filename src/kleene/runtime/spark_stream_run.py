@@ -6,6 +6,7 @@ takes several of them to their sinks in one query: a micro-batch is computed onc
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import pyarrow as pa
 from kleene.common.errors import BindingError, PlanningError, Problem, nearest
 from kleene.common.paths import path_segments
 from kleene.runtime.spark_batch import worker_interpreter
+from kleene.runtime.spark_event_time import clock_of
 from kleene.runtime.spark_packing import broadcast, packed
 from kleene.runtime.spark_streaming import NEW_RULES, decoded, observed, operated
 from kleene.runtime.stream_bucket import BAD, LATE, MATCHES, PROBLEM
@@ -62,6 +64,8 @@ class StreamRun:
     """The stream of rules, where they can change; matches then have the same columns whatever their query."""
     known: tuple[str, ...] = ()
     """The rules whose matches are counted by name: those that there are when the stream is made."""
+    max_ahead: dt.timedelta | None = None
+    """Rows further ahead of the clock are set aside."""
 
     @property
     def matches(self) -> Any:
@@ -164,10 +168,10 @@ class StreamRun:
         for stage in self.stages:
             plan = stage.wide if wide else stage.narrow
             with worker_interpreter(stage.frame):
-                packets = packed(plan, stage.frame, self.watermark, labelled)
+                packets = packed(plan, stage.frame, self.watermark, self.max_ahead, labelled)
                 if self.rules is not None:
                     packets = packets.unionByName(broadcast(plan, self.rules), allowMissingColumns=True)
-                labelled = operated(plan, packets)
+                labelled = operated(plan, packets, clock_of(plan.schema, stage.frame))
         assert labelled is not None
         return observed(labelled, list(self.schemas)) if self.rules is None else observed(labelled, self.known, NEW_RULES)
 

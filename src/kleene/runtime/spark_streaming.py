@@ -25,6 +25,7 @@ from kleene.runtime.spark_schemas import from_arrow
 from kleene.runtime.stream_bucket import MATCHES, Bucket, BucketPlan
 from kleene.runtime.stream_plan import EVENTS, LABELLED, LABELS, MADE, METRICS, RULES, StreamPlan
 from kleene.runtime.stream_state import Header, decode_events, encode_events
+from kleene.runtime.stream_times import Clock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,8 +99,8 @@ _remembered = _Remembered()
 class BucketProcessor(StatefulProcessor):
     """Buckets as the state of Spark's operator."""
 
-    def __init__(self, plan: StreamPlan) -> None:
-        self._plan = plan
+    def __init__(self, plan: StreamPlan, clock: Clock) -> None:
+        self._plan, self._clock = plan, clock
 
     def init(self, handle: Any) -> None:
         self._handle = handle
@@ -126,7 +127,7 @@ class BucketProcessor(StatefulProcessor):
         """Something is due, and no event has come."""
         group = int(key[0])
         if group in self._buckets:
-            yield from self._process(group, {EVENTS: [], MADE: []}, None, timerValues, 0)
+            yield from self._process(group, {EVENTS: [], MADE: []}, None, timerValues, 0, fired=True)
         else:
             self._let_go()
 
@@ -141,12 +142,18 @@ class BucketProcessor(StatefulProcessor):
         self._store.clear()
 
     def _process(
-        self, group: int, tables: Mapping[str, Sequence[pa.Table]], rules: str | None, timers: Any, counted: int
+        self,
+        group: int,
+        tables: Mapping[str, Sequence[pa.Table]],
+        rules: str | None,
+        timers: Any,
+        counted: int,
+        *,
+        fired: bool = False,
     ) -> Iterator[Row]:
-        store, plan = self._store, self._plan
+        store, plan, clock = self._store, self._plan, self._clock
         bucket = _remembered.bucket(plan.name, group, self._buckets[group], store)
-        known = timers.getCurrentWatermarkInMs()
-        watermark = plan.time_of(known) if known > 0 else None
+        watermark = clock.time_of(timers.getCurrentWatermarkInMs())
         before, late = bucket.header.timer, bucket.late
         for item in bucket.process(store, tables[EVENTS], watermark, rules, tables[MADE]):
             if not item.everywhere or group == plan.distributions[0].groups[0]:
@@ -154,7 +161,7 @@ class BucketProcessor(StatefulProcessor):
                     item.kind, query=item.query, version=item.version, rows=item.rows.num_rows, blob=encode_events(item.rows)
                 )
         _remembered.keep(plan.name, group, bucket)
-        self._set_timer(before, bucket.header.timer)
+        self._set_timer(before, bucket.header.timer, fired=fired)
         segments = bucket.header.segments
         most = max(bucket.spent, key=lambda item: item.share, default=None)
         yield _row(
@@ -170,17 +177,18 @@ class BucketProcessor(StatefulProcessor):
             runs=bucket.runs(),
             state_rows=sum(segment.rows for segment in segments),
             state_bytes=sum(segment.size for segment in segments),
-            lag_ms=timers.getCurrentProcessingTimeInMs() - known if known > 0 and plan.schema.time_unit else None,
+            watermark=None if watermark is None else clock.text(watermark),
+            lag_ms=None if watermark is None else clock.lag(watermark, timers.getCurrentProcessingTimeInMs()),
         )
 
-    def _set_timer(self, before: int | None, due: int | None) -> None:
-        milliseconds = self._plan.milliseconds
-        if before == due:
+    def _set_timer(self, before: int | None, due: int | None, *, fired: bool) -> None:
+        """Has Spark call the bucket when something is due: the timer that there was may be one that is gone."""
+        if before == due and not fired:
             return
-        if before is not None:
-            self._handle.deleteTimer(milliseconds(before))
+        if before is not None and before != due:
+            self._handle.deleteTimer(self._clock.told(before))
         if due is not None:
-            self._handle.registerTimer(milliseconds(due))
+            self._handle.registerTimer(self._clock.told(due))
 
     def close(self) -> None:
         """Nothing is held that Spark does not know of."""
@@ -190,14 +198,14 @@ def _row(kind: str, **values: Any) -> Row:
     return Row(**{name: kind if name == "kind" else values.get(name) for name in LABELS.names})
 
 
-def operated(plan: StreamPlan, packets: DataFrame) -> DataFrame:
+def operated(plan: StreamPlan, packets: DataFrame, clock: Clock) -> DataFrame:
     """The labelled rows of all buckets."""
     version = packets.sparkSession.version
     if tuple(map(int, version.split(".")[:2])) < OLDEST:
         needed = ".".join(map(str, OLDEST))
         message = f"streams need Spark {needed} or newer, and this is Spark {version}"
         raise PlanningError(Problem(message, hint=f"pip install 'pyspark>={needed}'; tables are matched by older ones, too"))
-    labelled = packets.groupBy("group").transformWithState(BucketProcessor(plan), LABELLED, "append", "eventTime")
+    labelled = packets.groupBy("group").transformWithState(BucketProcessor(plan, clock), LABELLED, "append", "eventTime")
     _settle_environment(labelled)
     return labelled
 
@@ -226,10 +234,14 @@ def observed(labelled: DataFrame, queries: Sequence[str], others: str | None = N
     if others is not None:
         named[others] = ~f.col("query").isin(list(queries))
     by_query = [f.coalesce(f.sum(f.when(which, counted)), f.lit(0)).alias(f"matches_{name}") for name, which in named.items()]
-    sums = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in ("events", "late", "bad")]
+    sums = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in ("events", "late", "bad", "ahead")]
     gauges = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in ("waiting", "kept", "state_rows", "state_bytes")]
     matches = f.coalesce(f.sum(counted), f.lit(0)).alias("matches")
-    most = [f.coalesce(f.max("runs"), f.lit(0)).alias("runs"), f.max("lag_ms").alias("watermark_lag_ms")]
+    most = [
+        f.coalesce(f.max("runs"), f.lit(0)).alias("runs"),
+        f.max("watermark").alias("watermark"),
+        f.max("lag_ms").alias("watermark_lag_ms"),
+    ]
     most += [f.coalesce(f.max(name), f.lit(0)).alias(name) for name in ("budget", "suspended")]
     spent = [f.coalesce(f.sum("cpu_ms"), f.lit(0)).alias("cpu_ms"), f.max_by("query", "budget").alias("budget_rule")]
     return labelled.observe("kleene", *sums, matches, *gauges, *most, *spent, *by_query)

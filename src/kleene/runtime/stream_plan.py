@@ -23,8 +23,9 @@ METRICS = "metrics"
 """The kind of a row that says what a bucket did in a micro-batch."""
 
 LABELLED = (
-    "kind string, query string, version int, rows long, blob binary, events long, late long, bad long, waiting long, "
-    "kept long, runs long, state_rows long, state_bytes long, lag_ms long, cpu_ms long, budget long, suspended long"
+    "kind string, query string, version int, rows long, blob binary, events long, late long, bad long, ahead long, "
+    "waiting long, kept long, runs long, state_rows long, state_bytes long, watermark string, lag_ms long, cpu_ms long, "
+    "budget long, suspended long"
 )
 PACKED = f"group int, {LABELLED}"
 LABELS = pa.schema(
@@ -106,14 +107,6 @@ class StreamPlan:
             assert found.keys().isdisjoint(item.groups)
             found |= dict.fromkeys(item.groups, plan)
         return found
-
-    def time_of(self, milliseconds: int) -> int:
-        """A watermark in the unit of the events' time."""
-        return milliseconds * {"us": 1_000, "ns": 1_000_000, None: 1}[self.schema.time_unit]
-
-    def milliseconds(self, due: int) -> int:
-        """The first watermark that is not before a time."""
-        return -(-due // self.time_of(1))
 
 
 def groups_for(keys: Sequence[str], buckets: int) -> tuple[int, ...]:

@@ -108,6 +108,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_delay,
         help="how much later than others events may come, as '10 seconds'; a number where time is one",
     )
+    running.add_argument(
+        "--max-ahead",
+        metavar="TIME",
+        type=_length,
+        help="how far ahead of the clock an event may be, as '1 day'; one that is further ahead is a bad row, and does not "
+        "move the watermark (default: any time counts)",
+    )
     running.add_argument("--checkpoint", metavar="DIR", required=True, help="the folder that holds how far the stream has come")
     often = running.add_mutually_exclusive_group()
     often.add_argument(
@@ -283,6 +290,7 @@ def _run(arguments: argparse.Namespace, queries: Workload | Rules, events: DataF
         "limits": shared.limits(arguments),
         "stats": shared.statistics(arguments),
         "watermark": arguments.watermark,
+        "max_ahead": arguments.max_ahead,
     }
     if arguments.max_events is not None:
         options["max_events"] = arguments.max_events

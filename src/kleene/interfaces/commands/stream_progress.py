@@ -46,6 +46,8 @@ class Totals:
     late: int = 0
     bad: int = 0
     by_query: Mapping[str, int] = field(default_factory=dict)
+    watermark: str | None = None
+    """The last one that is known."""
     held: Mapping[str, Any] = field(default_factory=dict)
     """The metrics of `HELD`, as far as they are known."""
 
@@ -67,6 +69,7 @@ class Totals:
             late=self.late + (metrics.get("late") or 0),
             bad=self.bad + (metrics.get("bad") or 0),
             by_query={name: self.by_query.get(name, 0) + found.get(name, 0) for name in {**self.by_query, **found}},
+            watermark=self.watermark if batch.watermark is None else batch.watermark,
             held={**self.held, **{name: metrics[name] for name in HELD if metrics.get(name) is not None}},
         )
 
@@ -74,15 +77,15 @@ class Totals:
 def batch_of(progress: StreamingQueryProgress) -> Batch:
     """A micro-batch as Spark reports it."""
     observed = progress.observedMetrics.get(OBSERVED)
-    watermark = progress.eventTime.get("watermark")
+    metrics = {} if observed is None else observed.asDict()
     return Batch(
         progress.batchId,
         int(progress.durationMs.get("triggerExecution", 0)),
         progress.numInputRows or 0,
         _rate(progress.inputRowsPerSecond),
         _rate(progress.processedRowsPerSecond),
-        None if watermark is None or watermark.startswith("1970-01-01T00:00:00.000") else watermark,
-        {} if observed is None else observed.asDict(),
+        metrics.get("watermark"),
+        metrics,
     )
 
 

@@ -112,7 +112,7 @@ def view_of(totals: Totals, state: str, title: str, seconds: float) -> Renderabl
             ("input", _rate(last.input_rate)),
             ("processed", _rate(last.processed_rate)),
             ("rows", f"{totals.rows:,}"),
-            ("watermark", _moment(last.watermark)),
+            ("watermark", _moment(totals.watermark)),
             ("lag", "-" if "watermark_lag_ms" not in held else span(held["watermark_lag_ms"])),
         ),
         (
