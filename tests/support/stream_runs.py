@@ -242,7 +242,9 @@ def shown(items: Sequence[Labelled]) -> list[str]:
 
 
 def bucket_plan(queries: QuerySet, events: pa.Schema, schema: EventSchema, **further: Any) -> BucketPlan:
-    """One bucket for some queries, which keeps the columns that they read."""
+    """One bucket for some queries, which keeps the columns that they read, of those that the events have."""
     plans = [plan for item in queries.queries for plan in (item.plan, item.shared) if plan is not None]
     read = {schema.time, *schema.order_by, *(name for plan in plans for name in plan.columns)}
-    return BucketPlan(schema, pa.schema([item for item in events if item.name in read]), queries, 1, **further)
+    return BucketPlan(
+        schema, pa.schema([item for item in events if item.name in read]), queries, 1, columns=tuple(events.names), **further
+    )

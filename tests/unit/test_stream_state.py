@@ -189,17 +189,6 @@ def test_other_keys_are_refused() -> None:
         Bucket(replace(PAIRS, keys=("x",)), begun())
 
 
-def test_events_that_were_kept_without_a_column_are_refused() -> None:
-    wider = plan_of("PATTERN SEQ(A a, B b) WITHIN 10 RETURN a.x AS a, b.x AS b, a.y AS y")
-    with pytest.raises(StateError, match=r"kept without 'y'\n.*new checkpoint folder"):
-        Bucket(wider, begun())
-
-
-def test_events_that_were_kept_with_more_columns_are_read() -> None:
-    store = begun(plan_of("PATTERN SEQ(A a, B b) WITHIN 10 RETURN a.x AS a, b.x AS b, a.y AS y"))
-    assert Bucket(PAIRS, store).waiting == 2
-
-
 def test_a_segment_that_is_cut_off_is_noticed() -> None:
     """An Arrow stream that ends before its rows reads as one without rows."""
     store = begun()

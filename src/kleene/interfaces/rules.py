@@ -17,7 +17,7 @@ from kleene.common.errors import BindingError, Problem, described
 from kleene.interfaces.api import Options, options_of, query
 from kleene.interfaces.functions import functions_of
 from kleene.interfaces.shared_runs import multi_options_of, shared_plan
-from kleene.interfaces.streams import distributions, failing_of, is_streaming, require_free, stream_query
+from kleene.interfaces.streams import distributions, failing_of, is_streaming, schema_of_stream, stream_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -58,7 +58,6 @@ class Rules:
         Events are spread by `partition_by`, which all rules have then; without it one task does all the work.
         """
         from kleene.common.schema import schema_of_arrow
-        from kleene.runtime.spark_batch import arrow_schema
         from kleene.runtime.spark_rules import rule_names, rules_stream
         from kleene.runtime.spark_stream_run import Stage, StreamRun
         from kleene.runtime.stream_plan import StreamPlan
@@ -71,14 +70,15 @@ class Rules:
         if given.output != "verbose" or given.stats is not None:
             message = "of rules, matches are written out, and statistics are measured while they run"
             raise BindingError(Problem(message, hint="leave out the options output and stats"))
-        schema = arrow_schema(events)
-        require_free(schema)
+        schema = schema_of_stream(events)
         described = schema_of_arrow(schema, time=given.time, type=given.type, order_by=given.order_by, types=given.schema)
         compile = RuleCompiler(schema, given, multi, self.functions)
         spread: Mapping[tuple[str, ...], list[StreamQuery]] = {given.partition_by: []}
         over = distributions(events, spread, given, multi)
         policy, failing = given.bad_rows or "quarantine", failing_of(given, "suspend")
-        plan = StreamPlan(described, schema, schema, over, policy, given.max_events, compile=compile, **failing)
+        plan = StreamPlan(
+            described, schema, schema, over, policy, given.max_events, compile=compile, columns=tuple(schema.names), **failing
+        )
         rules = rules_stream(events.sparkSession, self.source)
         stage = Stage(events, plan, plan)
         known = rule_names(events.sparkSession, self.source)

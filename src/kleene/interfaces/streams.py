@@ -40,11 +40,9 @@ def is_streaming(events: Any) -> bool:
 def run_query(item: Query, events: DataFrame, options: Options) -> StreamRun:
     """One query over a streaming DataFrame."""
     from kleene.runtime.arrow import only
-    from kleene.runtime.spark_batch import arrow_schema
     from kleene.runtime.spark_stream_run import StreamRun
 
-    schema = arrow_schema(events)
-    require_free(schema)
+    schema = schema_of_stream(events)
     plan = item.plan_for(schema, options)
     found = stream_query(item, plan, options)
     stage = _stage(events, schema, [found], options, None)
@@ -55,12 +53,10 @@ def run_query(item: Query, events: DataFrame, options: Options) -> StreamRun:
 
 def run_workload(workload: Workload, events: DataFrame, options: Options) -> StreamRun:
     """The queries of a workload over a streaming DataFrame."""
-    from kleene.runtime.spark_batch import arrow_schema
     from kleene.runtime.spark_stream_run import StreamRun
 
     given, multi = multi_options_of(options)
-    base = arrow_schema(events)
-    require_free(base)
+    base = schema_of_stream(events)
     planned = _planned(workload, base, given, multi)
     schemas = {name: item.found.schema(item.events) for name, item in planned.items()}
     stages: dict[tuple[str, ...], list[_Planned]] = {}
@@ -134,11 +130,17 @@ def _made(composite: Composite) -> Any:
     return Made(composite.query, event_type, tuple(composite.attributes))
 
 
-def require_free(schema: pa.Schema) -> None:
-    """That no column has the name of one that streams add."""
+def schema_of_stream(events: DataFrame) -> pa.Schema:
+    """The Arrow schema of a streaming DataFrame; any column may be NULL in events from before there was it."""
+    import pyarrow as pa
+
+    from kleene.runtime.spark_batch import arrow_schema
+
+    schema = arrow_schema(events)
     if RESERVED in schema.names:
         message = f"the events have a column '{RESERVED}', which is what streams call the reason of a bad row"
         raise BindingError(Problem(message, hint="rename the column"))
+    return pa.schema([field.with_nullable(True) for field in schema])
 
 
 def _stage(
@@ -161,7 +163,16 @@ def _stage(
     kept = pa.schema([field for field in schema if field.name in read])
     spread_over = distributions(frame, spread, options, multi)
     failing = failing_of(options, "stop")
-    wide = StreamPlan(queries[0].plan.bound.schema, schema, kept, spread_over, policy, options.max_events, **failing)
+    wide = StreamPlan(
+        queries[0].plan.bound.schema,
+        schema,
+        kept,
+        spread_over,
+        policy,
+        options.max_events,
+        columns=tuple(schema.names),
+        **failing,
+    )
     narrow = replace(wide, events=kept)
     return Stage(frame, narrow, wide)
 

@@ -79,6 +79,8 @@ class BucketPlan:
     """Over so many buckets events are spread..."""
     keys: tuple[str, ...] = ()
     """...by these attributes."""
+    columns: tuple[str, ...] = ()
+    """Of the stream; none if all of them are kept."""
     delivers_late: bool = True
     compile: Callable[[str], Compiled] | None = None
     """The queries of rules, where they can change."""
@@ -139,7 +141,7 @@ class Bucket:
         if self.header.group not in (None, group):
             raise damaged(f"it is that of bucket {self.header.group}, not of {group}")
         self.header = replace(self.header, group=group)
-        self._log = EventLog(plan.schema, plan.events, self.header.segments)
+        self._log = self._opened()
         self._log.adopt(store)
         self.late = 0
         self.spent: list[Spent] = []
@@ -148,6 +150,16 @@ class Bucket:
         self._waiting: list[pa.Table] = []
         self._running: list[_Running] = []
         self._restore(store)
+
+    def _opened(self) -> EventLog:
+        """The log as the header has it."""
+        plan, header = self._plan, self.header
+        known = {key for state in header.units for key in state.keys} | {item.key for item in header.suspended}
+        read = {name for item in plan.queries.queries if item.key in known for name in item.plan.columns}
+        if header.rules is not None:
+            read = set(plan.events.names)  # of rules, all columns are kept
+        columns, watermark = plan.columns or tuple(plan.events.names), header.watermark
+        return EventLog(plan.schema, plan.events, header.segments, columns=columns, read_before=read, watermark=watermark)
 
     # Coming and going
 

@@ -2,11 +2,15 @@
 
 Segments are written as events arrive, so they overlap in time; read together they are in stream order. The last ones are merged
 while they are about as long, so that there are few of them, and each is dropped as soon as none of its events matters.
+
+A segment says which columns the stream had when it was written. A column that the stream has got since then is NULL in its
+events; one that was there and was not kept is missing, which is refused where it matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,14 +38,33 @@ _ALIKE = pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp
 """Sorts of types within which values keep their meaning."""
 
 
+COLUMNS = b"columns"
+"""Under this name the columns of the stream are in the metadata of a segment."""
+
+
 class EventLog:
     """The events that are kept, in a store."""
 
-    def __init__(self, schema: EventSchema, events: pa.Schema, segments: tuple[Segment, ...]) -> None:
-        """`events` has the columns that are kept."""
+    def __init__(
+        self,
+        schema: EventSchema,
+        events: pa.Schema,
+        segments: tuple[Segment, ...],
+        *,
+        columns: Sequence[str] = (),
+        read_before: Collection[str] = (),
+        watermark: int | None = None,
+    ) -> None:
+        """`events` has the columns that are kept, of `columns` that the stream has.
+
+        Queries that are in the state read `read_before`, and have been given the events before the watermark.
+        """
         self._schema = schema
         self._events = events
         self.segments = segments
+        self._columns = json.dumps([*columns]).encode()
+        self._read_before = frozenset(read_before)
+        self._watermark = watermark
 
     @property
     def rows(self) -> int:
@@ -76,19 +99,28 @@ class EventLog:
 
     def _read(self, store: Store, segment: Segment) -> pa.Table:
         table = read_events(store.segment(segment.number), segment)
-        missing = [name for name in self._events.names if name not in table.schema.names]
+        missing = [item for item in self._events if item.name not in table.schema.names]
         if missing:
-            message = f"events in the checkpoint were kept without {', '.join(repr(name) for name in missing)}"
-            hint = "the queries that wrote them did not read it: begin with a new checkpoint folder, or without that query"
-            raise StateError(Problem(message, hint=hint))
+            self._require_absent([item.name for item in missing], segment, table.schema)
+        for item in missing:
+            table = table.append_column(item, pa.nulls(table.num_rows, item.type))
         kept = self._typed(table.select(self._events.names))
         self._require_times(kept, segment)
         return kept
 
+    def _require_absent(self, missing: Sequence[str], segment: Segment, schema: pa.Schema) -> None:
+        """That the stream had no such columns, or that no query will see these events that reads them."""
+        known = (schema.metadata or {}).get(COLUMNS)
+        had = [name for name in missing if (name not in self._read_before if known is None else name in json.loads(known))]
+        if had and (self._watermark is None or segment.last >= self._watermark):
+            message = f"events in the checkpoint were kept without {', '.join(repr(name) for name in had)}"
+            hint = "the queries that wrote them did not read it: begin with a new checkpoint folder, or without that query"
+            raise StateError(Problem(message, hint=hint))
+
     def _typed(self, events: pa.Table) -> pa.Table:
         """Events with the types of today's: as they are, or of the same sort and with the same values."""
         if events.schema.types == self._events.types:
-            return events
+            return pa.Table.from_arrays(events.columns, schema=self._events)
         for item, now in zip(events.schema, self._events, strict=True):
             if item.type != now.type and not any(like(item.type) and like(now.type) for like in _ALIKE):
                 message = f"events in the checkpoint were kept with '{item.name}' as {item.type}, and now it is {now.type}"
@@ -134,7 +166,8 @@ class EventLog:
             events = pa.concat_tables([self._read(store, merged), events])
             store.drop_segment(merged.number)
             number = merged.number
-        blob = encode_events(events.combine_chunks().to_batches()[0])
+        described = events.combine_chunks().replace_schema_metadata({COLUMNS: self._columns})
+        blob = encode_events(described.to_batches()[0])
         store.put_segment(number, blob)
         segments.append(Segment(number, int(self.times(events).max()), events.num_rows, len(blob), digest_of(blob)))
         self.segments = tuple(segments)

@@ -77,6 +77,8 @@ class StreamPlan:
     """Whether a query that fails is suspended; else it stops the stream."""
     budget: Budget | None = None
     """Of each query, in one bucket and micro-batch."""
+    columns: tuple[str, ...] = ()
+    """Of the events of the stream."""
     watched: tuple[str, ...] = ()
     """Types of events that later stages read: if they are late, the first one delivers them."""
     name: str = field(default_factory=lambda: uuid4().hex)
@@ -96,6 +98,7 @@ class StreamPlan:
                 item.queries,
                 len(item.groups),
                 item.keys,
+                self.columns,
                 delivers_late=number == 0 and self.is_first,
                 compile=self.compile,
                 lag=self.lag,
