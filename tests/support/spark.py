@@ -19,6 +19,9 @@ ZONE = os.environ.get("KLEENE_TEST_ZONE", "UTC")
 ELSEWHERE = {"KLEENE_TEST_ZONE": "America/St_Johns", "TZ": "Asia/Kolkata"}
 """The environment of a process whose session and clock are in other zones, neither of them whole hours from UTC."""
 
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+"""Drivers of seconds or minutes, those of processes that tests start too: thorough compilation would not pay."""
+
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
