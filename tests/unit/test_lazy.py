@@ -182,3 +182,13 @@ def test_alternatives_take_their_own_variables_in_the_order_given() -> None:
     assert isinstance(plan, LazyPlan)
     orders = [[branch.variables[index] for index in plan.order_of(branch) or ()] for branch in plan.branches]
     assert orders == [["b", "a"], ["c", "d"]]
+
+
+def test_what_a_process_remembers_of_a_query_does_not_serve_other_roles_of_columns() -> None:
+    """A column by which events are ordered is an attribute of all types, so `a.seq` of an A is compared only then."""
+    events = pa.table({"ts": [1, 2, 3, 4], "type": ["A", "C", "B", "B"], "seq": [9] * 4, "x": [5, 5, 5, 10]})
+    query = kleene.query("PATTERN SEQ(ANY(A, C) a, B b) WHERE a.seq < b.x")
+    declared = {"A": ["x"], "B": ["x"], "C": ["seq", "x"]}
+    options: dict[str, Any] = {"time": "ts", "type": "type", "schema": declared, "plan": {"mechanism": "chain"}}
+    for further, count in [({"order_by": "seq"}, 2), ({}, 3), ({"order_by": "seq"}, 2)]:
+        assert query.match(events, **options, **further).num_rows == count

@@ -260,9 +260,10 @@ def _keep_all(_0, _1, n, _3, _4, _5, _6, _7, _8, _9):  # type: ignore[no-untyped
 
 def build_lazy(bound: BoundQuery, branches: tuple[LazyBranch, ...]) -> tuple[Program, tuple[LazyProgram, ...]]:
     """The programs of all branches and the columns that their filters read; kept for the next run of the same query."""
-    types = bound.schema.types
-    declared = None if types is None else tuple(types.items())
-    return _built(_Source(branches, bound.query.pattern, tuple(bound.schema.columns.items()), declared, bound))
+    schema = bound.schema
+    declared = None if schema.types is None else tuple(schema.types.items())
+    roles = (schema.time, schema.type, *schema.order_by)
+    return _built(_Source(branches, bound.query.pattern, tuple(schema.columns.items()), declared, roles, bound))
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +274,8 @@ class _Source:
     pattern: Pattern
     columns: tuple[tuple[str, Kind], ...]
     types: tuple[tuple[str, frozenset[str]], ...] | None
+    roles: tuple[str | None, ...]
+    """Columns that events of all types have."""
     bound: BoundQuery = field(compare=False)
 
 
