@@ -128,6 +128,25 @@ def test_a_folder_in_one_of_another_user_is_not_used(place: Path) -> None:
 
 
 @as_root
+def test_a_folder_beside_the_sources_belongs_to_who_can_change_them_anyway(place: Path) -> None:
+    """As where a node's manager unpacks archives, in folders of its own, for those who run on the node."""
+    node = owned(place / "node", ATTACKER, 0o755)
+    shutil.copytree(HOME, node / "sources" / "kleene", ignore=shutil.ignore_patterns("__pycache__"))
+    mine = owned(node / "kernels", VICTIM)
+    for missed in (2, 0):
+        found = use(user=VICTIM, sources=node / "sources", **homeless(place), KLEENE_CACHE_DIR=str(mine))
+        assert found == (missed, str(mine / version()), "")
+
+
+def test_nothing_is_written_beside_sources_that_can_be_written_to(place: Path) -> None:
+    sources = place / "sources"
+    shutil.copytree(HOME, sources / "kleene", ignore=shutil.ignore_patterns("__pycache__"))
+    before = sorted(sources.rglob("*"))
+    assert use(sources=sources, **homeless(place))[0] == 2
+    assert sorted(sources.rglob("*")) == before
+
+
+@as_root
 def test_a_cache_of_another_user_is_not_copied(place: Path) -> None:
     theirs = owned(place / "theirs", ATTACKER, 0o755)
     owned(theirs / version() / "kernels", ATTACKER, 0o755)

@@ -3,8 +3,8 @@
 The first of `KLEENE_CACHE_DIR`, the user's cache and the temporary directory that is private. Private means: the user owns it,
 nobody else may write to it or to anything in it, and nobody else can put another folder in its place. A folder that is made
 here has mode 0700. If `KLEENE_CACHE_DIR` has kernels of someone who is trusted but is not the user's to write to, the folder
-that is used begins as a copy of it. Trusted are the user, root and the owner of Kleene's sources: these can run code as the
-user anyway.
+that is used begins as a copy of it. Trusted are the user, root and the owners of Kleene's sources and of the folders that
+these are in, as of a node's manager that unpacks archives for its users: these can run code as the user anyway.
 
 Cost: a few system calls when the engine is imported. A folder that others may enter is walked through, 5 us a file.
 """
@@ -101,8 +101,9 @@ def _resolved(directory: Path) -> Path:
 
 @cache
 def _trusted() -> frozenset[int]:
-    """The user ids of those who can run code as this user anyway."""
-    return frozenset({0, os.geteuid(), Path(__file__).stat().st_uid})
+    """The user ids of those who can run code as this user anyway: Kleene's sources, or a folder above them, are theirs."""
+    place = Path(__file__).resolve()
+    return frozenset({0, os.geteuid(), *(path.stat().st_uid for path in (place, *place.parents))})
 
 
 def _require_safe_path(directory: Path) -> None:
