@@ -58,8 +58,8 @@ avg( + * ? {2,3} {0,1} {1000000} A+ A* A? ANY(A,B) 0 1 -1 9223372036854775807 92
 _WORDS = _FRAGMENTS.split()
 _ODD = (*"\0\n\r\t\x1b\u200b\ufeff\u2028\u0660²ẞİא\u0301🙂", "\ud800", "\udcff")
 """Controls, ends of lines, digits and letters that change their length with their case, halves of characters."""
-_NESTED = ("( )", "NOT ( )", "NOT |", "- |", "SEQ( )", "AND( )", "OR( )", "!( )", "abs( )", "[ ]", "{ }", "< >", "/* */", "' '",
-           "1+( )", "a.x|IN|( )")  # fmt: skip
+_NESTED = ("( )", "NOT|( )", "NOT| |", "- |", "SEQ( )", "AND( )", "OR( )", "!( )", "abs( )", "[ ]", "{ }", "< >", "/* */",
+           "' '", "1+( )", "a.x|IN|( )")  # fmt: skip
 """What opens and what closes, between blanks; a bar is a blank."""
 
 

@@ -5,11 +5,12 @@
 import datetime as dt
 import subprocess
 import sys
+import time
 from fractions import Fraction
 
 import pytest
 
-from kleene.common.errors import QuerySyntaxError
+from kleene.common.errors import BindingError, QuerySyntaxError
 from kleene.language.parser import parse
 from kleene.pattern.operators import KLEENE_PLUS, OPTIONAL, Conjunction, Disjunction, Event, Quantifier, Sequence
 from kleene.pattern.policies import MatchAggregate, Output, ReturnItem, Strategy, Unit, Window
@@ -34,6 +35,7 @@ from kleene.pattern.predicates import (
     Not,
     Or,
 )
+from kleene.pattern.validate import validate
 
 A = Event(("A",), "a")
 X = Attribute("a", "x")
@@ -385,3 +387,13 @@ def test_long_lists_are_fine() -> None:
 def test_importing_the_parser_loads_no_grammar() -> None:
     code = "import sys, kleene.language.parser; sys.exit('lark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_error_of_very_many_problems_is_told_soon_and_in_short() -> None:
+    began = time.process_time()
+    with pytest.raises(BindingError) as raised:
+        validate(parse(f"PATTERN SEQ(A a, B b) WHERE {' AND '.join(['x.x = 1'] * 10_000)}"))
+    assert time.process_time() - began < 10
+    assert len(raised.value.problems) == 10_000
+    assert len(str(raised.value)) < 10_000
+    assert str(raised.value).endswith("... and 9,980 more problems")

@@ -13,6 +13,7 @@ import pytest
 
 import kleene
 from kleene.common.errors import DataError, LimitError
+from kleene.engine.kernels import COMPILED, compile_filter, compiling_seconds, generated
 from kleene.runtime.stream_bucket import Bucket, BucketPlan, Labelled
 from kleene.runtime.stream_state import Header
 from support.fault_state import plan_of
@@ -322,6 +323,22 @@ def test_the_use_of_the_budget_is_told() -> None:
     assert spent.matches["pair"] == sum(item.rows.num_rows for item in left) > 0
     assert spent.share >= spent.matches["pair"] / 1000
     assert (spent.busiest, spent.seconds > 0) == ("pair", True)
+
+
+def test_compiling_is_not_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if `slow` did nothing but compile."""
+    monkeypatch.setattr("kleene.runtime.stream_budget.compiling_seconds", time.thread_time)
+    text, _ = WITHOUT_EVENT["too slow"]
+    left = stream_of(always(slow=text), rules_plan(EVENTS.schema, FUNCTIONS, budget=budget("too slow")))
+    assert problems_of(left) == []
+    assert rows_of(left)
+
+
+def test_what_is_compiled_is_timed() -> None:
+    before = compiling_seconds()
+    source = "def last(level, bound, stack, selected, n, ints, floats, valid, constants): return n - 1"
+    compile_filter(generated(source, "last"))
+    assert compiling_seconds() > before or not COMPILED
 
 
 def test_a_process_does_not_take_the_functions_or_types_of_another_stream() -> None:

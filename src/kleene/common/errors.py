@@ -30,6 +30,10 @@ class Problem:
     hint: str | None = None
 
 
+MOST_RENDERED = 20
+"""Problems of an error that its text has; there may be one for each word of a query."""
+
+
 class KleeneError(Exception):
     """Base of all errors that Kleene raises on purpose.
 
@@ -44,7 +48,9 @@ class KleeneError(Exception):
             problems = (problems,)
         self.problems: tuple[Problem, ...] = tuple(problems)
         self.text = text
-        super().__init__("\n\n".join(render(problem, text) for problem in self.problems))
+        rendered = [render(problem, text) for problem in self.problems[:MOST_RENDERED]]
+        more = len(self.problems) - len(rendered)
+        super().__init__("\n\n".join([*rendered, f"... and {more:,} more problems"] if more else rendered))
 
     def __reduce__(self) -> tuple[type[KleeneError], tuple[tuple[Problem, ...], str | None]]:
         return type(self), (self.problems, self.text)
@@ -131,10 +137,10 @@ def render(problem: Problem, text: str | None) -> str:
         start = min(problem.span.start, len(text))
         line, column = locate(text, start)
         lines[0] += f" at line {line}, column {column}"
-        source = masked(text.split("\n")[line - 1].rstrip("\r"))
+        source = text.split("\n")[line - 1].rstrip("\r")
         width = max(1, min(problem.span.end - start, len(source) - column + 1))
         left, shown, offset = _excerpt(source, column - 1)
-        lines.append(f"  {left}{shown}".replace("\t", " "))
+        lines.append(f"  {left}{masked(shown)}".replace("\t", " "))
         lines.append("  " + " " * (offset + len(left)) + "^" * min(width, max(1, len(shown) - offset)))
     if problem.hint:
         lines.append(f"  hint: {printable(problem.hint)}")

@@ -14,6 +14,8 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,6 +93,44 @@ if COMPILED:
         types.uint8[:, ::1],
         types.int64[::1],
     )
+
+
+class _Stopwatch(threading.local):
+    """What the thread at hand has spent compiling, and reading what was compiled before."""
+
+    seconds = 0.0
+    began = 0.0
+    depth = 0
+
+
+_stopwatch = _Stopwatch()
+
+
+def compiling_seconds() -> float:
+    """CPU seconds that this thread has spent compiling so far: what comes first has to, whoever it is."""
+    return _stopwatch.seconds
+
+
+if COMPILED:
+    from numba.core import event
+
+    _listener: Any = event.Listener
+    _register: Any = event.register
+
+    class _CompilerListener(_listener):  # type: ignore[misc]
+        """Told whenever a thread enters and leaves the compiler, which calls itself."""
+
+        def on_start(self, _: Any) -> None:
+            if _stopwatch.depth == 0:
+                _stopwatch.began = time.thread_time()
+            _stopwatch.depth += 1
+
+        def on_end(self, _: Any) -> None:
+            _stopwatch.depth -= 1
+            if _stopwatch.depth == 0:
+                _stopwatch.seconds += time.thread_time() - _stopwatch.began
+
+    _register("numba:compiler_lock", _CompilerListener())
 
 
 def cache_folder() -> Path | None:
