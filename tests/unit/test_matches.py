@@ -392,9 +392,16 @@ def test_integers_are_exact_and_overflow_is_an_error() -> None:
     assert total.to_pylist() == [2 * big - 2]
     assert aggregate(p.AggregateFunction.SUM, column, np.array([5]), np.array([7])).to_pylist() == [-(2**63)]
     for begin, end in ((0, 4), (5, 8)):
-        for function in (p.AggregateFunction.SUM, p.AggregateFunction.AVG):
-            with pytest.raises(DataError, match="64 bits"):
-                aggregate(function, column, np.array([begin]), np.array([end]))
+        with pytest.raises(DataError, match="64 bits"):
+            aggregate(p.AggregateFunction.SUM, column, np.array([begin]), np.array([end]))
+        values = column.to_pylist()[begin:end]
+        average = aggregate(p.AggregateFunction.AVG, column, np.array([begin]), np.array([end]))
+        assert average.to_pylist() == [sum(values) / len(values)]
+    # What the sum is on the way does not matter.
+    assert aggregate(p.AggregateFunction.SUM, column, starts, np.array([7])).to_pylist() == [big + 3]
+    failed = np.zeros(2, bool)
+    sums = aggregate(p.AggregateFunction.SUM, column, np.array([0, 0]), np.array([4, 3]), failed)
+    assert (sums.to_pylist(), failed.tolist()) == ([None, 2 * big - 2], [True, False])
 
 
 def test_a_column_of_nulls() -> None:

@@ -8,11 +8,13 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from kleene.common.errors import DataError, LimitError
-from kleene.engine.filters import check_overflow, fill_columns
+from kleene.common.errors import LimitError
+from kleene.engine.failing import condition_overflow
+from kleene.engine.filter_values import fill_columns
 from kleene.engine.kernels import layout as kernels
 from kleene.engine.kernels import match_buffer, queue
 from kleene.engine.kernels.nfa import run_automaton
+from kleene.engine.magnitudes import may_overflow
 from kleene.engine.match_limits import Limited
 from kleene.engine.matcher import Metrics
 from kleene.engine.matches import Matches
@@ -40,12 +42,13 @@ ALGORITHMS = {"basic": kernels.BASIC, "merging": kernels.MERGING, "backtrack": k
 class Automata:
     """The automata of a plan, ready to run."""
 
-    def __init__(self, plan: NfaPlan) -> None:
+    def __init__(self, plan: NfaPlan, *, audits: bool = False) -> None:
+        """With `audits` a run that comes to an edge which fails is an error."""
         self.plan = plan
         self.bits = _bits(plan)
         """The bit of each (variable, role) in a row's mask."""
         automata = [branch.automaton for branch in plan.branches]
-        self.columns, self.programs = build_programs(plan.bound, automata, self.bits, len(plan.tests))
+        self.columns, self.programs = build_programs(plan.bound, automata, self.bits, len(plan.tests), audits=audits)
         self._readers: dict[int, MatchReader] = {}
 
     def reader(self, index: int, block: int) -> MatchReader:
@@ -77,6 +80,7 @@ class AutomatonPass(WorkingPass):
             and plan.options.algorithm != "backtrack"
             and len(plan.branches) == 1
             and plan.branches[0].negation is None
+            and not may_overflow(plan.bound, working)
         )
         """Whether runs that overlap a reported match are let go of while running."""
         self.candidates = False
@@ -145,9 +149,9 @@ class AutomatonPass(WorkingPass):
                     buffer.postponed, buffer.postponed_floats, buffer.nodes, buffer.found, self.ended, scratch, state,
                     program.filter, *self.filled,
                 )  # fmt: skip
-            check_overflow(self.filled[3])
-            if state[kernels.OVERFLOWED]:
-                raise DataError("integer overflow: a sum in a WHERE predicate does not fit 64 bits")
+            self.note_overflow(self.filled[3])
+            if state[kernels.FAILED]:
+                raise condition_overflow(plan.bound.query.name)
             if status in (kernels.FOUND_FULL, kernels.NODES_FULL, kernels.DONE) and state[kernels.FOUND]:
                 yield buffer.found[:, : state[kernels.FOUND]]
                 state[kernels.FOUND] = 0

@@ -220,7 +220,10 @@ class CompressedWriter:
     def _totals(self, counts: Array, offsets: Array) -> Array:
         totals = np.empty(offsets.size - 1, np.int64)
         too_many = bool((counts == kernels.TOO_MANY).any())
-        if too_many or sum_integers(counts, np.ones(counts.size, np.uint8), offsets[:-1], offsets[1:], totals):
+        wraps = np.empty_like(totals)
+        with np.errstate(over="ignore"):
+            sum_integers(counts, np.ones(counts.size, np.uint8), offsets[:-1], offsets[1:], totals, wraps)
+        if too_many or wraps.any():
             message = f"query '{self._name}' has 2^63 or more matches in one partition, which cannot be counted"
             raise DataError(Problem(message, hint="narrow the pattern: a shorter WITHIN, more predicates, another strategy"))
         return totals

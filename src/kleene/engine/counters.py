@@ -55,6 +55,8 @@ MOST_SNAPSHOTS = 1 << 27
 class SharedCounterMatcher(WorkingMatcher):
     """Counts the queries of some plans together; `feed` and `finish` yield (number of the query, rows)."""
 
+    takes_failing = False
+
     def __init__(
         self,
         shared: SharedCounters,

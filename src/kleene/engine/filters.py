@@ -5,7 +5,7 @@ source has only generated names and numbers), compiled by numba and called once 
 branch-free: a condition is a pair (is true, is false), a value a pair (number, is known), which makes three-valued logic four
 bit operations.
 
-A filter reads columns by number. `ColumnSpec` says what each holds; `fill_columns` fills them for the rows at hand. Strings
+A filter reads columns by number. `ColumnSpec` says what each holds; `kleene.engine.filter_values` fills them. Strings
 become ranks in the order of all strings compared, constants included.
 
 Constants are an argument, not part of the code, so conditions that differ in nothing else share a compiled filter; only the
@@ -18,25 +18,27 @@ Cost: about 1.5-2.5 ns a candidate; 0.1-0.2 s to compile a query's filter, once 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from kleene.common.errors import DataError
 from kleene.common.schema import Kind
-from kleene.engine.filter_constants import OVERFLOW, SEARCHED, Constant, End, filled_constants, is_searchable, needs_range
+from kleene.engine.filter_constants import OVERFLOW, SEARCHED, Constant, End, is_searchable, needs_range
 from kleene.engine.kernels import BlockFilter, compile_filter, generated
-from kleene.engine.kernels.rows import gather
 from kleene.engine.vectorized import lacking_types
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.faults import is_atom, is_fallible, tolerant
 from kleene.pattern.kinds import kind_of
+from kleene.pattern.predicates import push_not
 from kleene.plan.compilable import is_column, is_run_column
+
+KNOWN, FAILED = 1, 2
+"""Of a value in a column, beside 0 for NULL: there is one, or it left 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,9 @@ class Program:
 
 _TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
+Computed = tuple[pa.Array, np.ndarray[Any, Any] | None]
+"""The values of a column by row, and the rows where computing it left 64 bits (None: nowhere)."""
+
 Value = tuple[str, str, bool]
 """Source of (number, is known, is a float)."""
 
@@ -102,6 +107,8 @@ class Body:
         self.inside: list[str] = []
         self._constants: dict[int, str] = {}
         self._names: dict[tuple[str, bool], str] = {}
+        self._failing: list[str] = []
+        """Whether something has left 64 bits in the atom at hand."""
 
     def in_loop(self, node: p.Expression) -> bool:
         """Whether a node's value changes from one candidate to the next."""
@@ -129,7 +136,7 @@ class Body:
             number, known, is_float = self.value(node.operand)
             result = self.name(f"-{number}", node)
             if not is_float:
-                self._statement(f"constants[{OVERFLOW}] |= ({number} < 0) & ({result} < 0) & {known}", node)
+                self._fail(f"({number} < 0) & ({result} < 0) & {known}", node)
             return result, known, is_float
         if isinstance(node, p.Arithmetic):
             return self._arithmetic(node)
@@ -161,11 +168,15 @@ class Body:
         (variable,) = p.variables(node)
         kind = kind_of(node, self.program.bound.schema)
         matrix, row, validity = self.program.column(ColumnSpec(node, variable, kind))
-        return (
-            self.name(f"{matrix}[{row}, {self._row(variable)}]", node),
-            self.name(f"valid[{validity}, {self._row(variable)}] != 0", node),
-            matrix == "floats",
-        )
+        number = self.name(f"{matrix}[{row}, {self._row(variable)}]", node)
+        return number, self._known(f"valid[{validity}, {self._row(variable)}]", node), matrix == "floats"
+
+    def _known(self, validity: str, node: p.Expression) -> str:
+        """Whether a column has a value."""
+        if not is_fallible(node, self.program.bound.schema):
+            return self.name(f"{validity} != 0", node)
+        self._fail(f"{validity} == {FAILED}", node)
+        return self.name(f"{validity} == {KNOWN}", node)
 
     def _row(self, variable: str) -> str:
         position = self.positions[variable]
@@ -191,12 +202,12 @@ class Body:
             # Far beyond 64 bits the same operation in floating point tells; close to the limit an overflow turns the sign.
             shadow = self.name(f"{left} * 1.0 * {right}", node)
             turned = f"(abs({shadow}) > 9.1e18) & (({result} < 0) != ({shadow} < 0))"
-            self._statement(f"constants[{OVERFLOW}] |= ((abs({shadow}) > 9.3e18) | ({turned})) & {known}", node)
+            self._fail(f"((abs({shadow}) > 9.3e18) | ({turned})) & {known}", node)
         elif not is_float:
             # A sum that has another sign than both its terms has left 64 bits; a difference is the left term of such a sum.
             total, *terms = (result, left, right) if operator == "+" else (left, result, right)
             turned = f"(({total} ^ {terms[0]}) & ({total} ^ {terms[1]}) < 0)"
-            self._statement(f"constants[{OVERFLOW}] |= {_all(turned, known)}", node)
+            self._fail(_all(turned, known), node)
         return result, known, is_float
 
     def _remainder(self, node: p.Arithmetic, left: tuple[str, bool], right: tuple[str, bool]) -> str:
@@ -212,12 +223,45 @@ class Body:
         turned = f"({remainder} != 0) & (({remainder} < 0) != ({left[0]} < 0))"
         return self.name(f"{remainder} - {divisor} if {turned} else {remainder}", node)
 
-    def _statement(self, source: str, node: p.Expression) -> None:
+    def _fail(self, source: str, node: p.Expression) -> None:
+        """Notes where a value leaves 64 bits."""
+        failed = self.name(source, node)
+        line = f"constants[{OVERFLOW}] |= {failed}"
         lines = self.inside if self.in_loop(node) else self.hoisted
-        if source not in lines:
-            lines.append(source)
+        if line not in lines:
+            lines.append(line)
+        self._failing.append(failed)
 
     def truth(self, node: p.Expression) -> Truth:
+        if isinstance(node, p.Fails):
+            return self._fails(node)
+        if isinstance(node, p.And | p.Or | p.Not):
+            return self._combined(node)
+        outer, self._failing = self._failing, []
+        truth, own = self._atom(node), tuple(dict.fromkeys(self._failing))
+        self._failing = [*outer, *own]
+        if own:
+            sound = self.name(f"not ({' | '.join(own)})", node)
+            truth = self.name(_all(truth[0], sound), node), self.name(_all(truth[1], sound), node)
+        return self._lacking(node, truth)
+
+    def _fails(self, node: p.Fails) -> Truth:
+        """Where a condition fails: an atom by itself, AND and OR where they would hold if what fails did."""
+        if not is_atom(node.operand):
+            would, does = self.truth(tolerant(node.operand, self.program.bound.schema))[0], self.truth(node.operand)[0]
+            found = self.name(f"{would} & (not {does})", node)
+            return found, self.name(f"not {found}", node)
+        atom = push_not(node.operand)
+        outer, self._failing = self._failing, []
+        self.truth(atom)
+        own, self._failing = tuple(dict.fromkeys(self._failing)), outer
+        if not own:
+            return "False", "True"
+        lacking = self._lacking(atom, ("False", "False"))[0]
+        found = self.name(f"({' | '.join(own)}) & (not {lacking})", node)
+        return found, self.name(f"not {found}", node)
+
+    def _combined(self, node: p.And | p.Or | p.Not) -> Truth:
         if isinstance(node, p.And | p.Or):
             pairs = [self.truth(operand) for operand in node.operands]
             all_true = " & ".join(true for true, _ in pairs)
@@ -227,29 +271,28 @@ class Body:
             if isinstance(node, p.And):
                 return self.name(all_true, node), self.name(any_false, node)
             return self.name(any_true, node), self.name(all_false, node)
-        if isinstance(node, p.Not):
-            true, false = self.truth(node.operand)
-            return false, true
+        true, false = self.truth(node.operand)
+        return false, true
+
+    def _atom(self, node: p.Expression) -> Truth:
         if isinstance(node, p.Comparison):
-            return self._lacking(node, self._compared(node, node.operator, node.left, node.right))
+            return self._compared(node, node.operator, node.left, node.right)
         if isinstance(node, p.Between):
             low = self._compared(node, ">=", node.operand, node.low)
             high = self._compared(node, "<=", node.operand, node.high)
-            both = self.name(f"{low[0]} & {high[0]}", node), self.name(f"{low[1]} | {high[1]}", node)
-            return self._lacking(node, both)
+            return self.name(f"{low[0]} & {high[0]}", node), self.name(f"{low[1]} | {high[1]}", node)
         if isinstance(node, p.In):
             assert isinstance(node.items, tuple)
             if len(node.items) >= SEARCHED and is_searchable(node.items):
-                return self._lacking(node, self._searched(node))
+                return self._searched(node)
             pairs = [self._compared(node, "=", node.operand, item) for item in node.items]
             true = self.name(" | ".join(pair[0] for pair in pairs), node)
-            return self._lacking(node, (true, self.name(" & ".join(pair[1] for pair in pairs), node)))
+            return true, self.name(" & ".join(pair[1] for pair in pairs), node)
         if isinstance(node, p.IsNull):
             _, known, _ = self.value(node.operand)
-            return self._lacking(node, (self.name(f"not {known}", node), known))
+            return self.name(f"not {known}", node), known
         number, known, _ = self.value(node)
-        true = self.name(f"{known} & ({number} != 0)", node)
-        return self._lacking(node, (true, self.name(f"{known} & ({number} == 0)", node)))
+        return self.name(f"{known} & ({number} != 0)", node), self.name(f"{known} & ({number} == 0)", node)
 
     def _searched(self, node: p.In) -> Truth:
         """Membership in a long list; numbers of different kinds are compared as floating point, as one by one."""
@@ -374,11 +417,8 @@ class FlatBody(Body, ABC):
             spec = ColumnSpec(p.Attribute("", node.name), "", kind)
         matrix, row, validity = self.number(spec)
         place = self.place(reference, matrix, row)
-        return (
-            self.name(f"{matrix}[{row} * rows + {place}]", node),
-            self.name(f"valid[{validity} * rows + {place}] != 0", node),
-            matrix == "floats",
-        )
+        number = self.name(f"{matrix}[{row} * rows + {place}]", node)
+        return number, self._known(f"valid[{validity} * rows + {place}]", node), matrix == "floats"
 
     def _lacking(self, node: p.Expression, truth: Truth) -> Truth:
         for reference in p.walk(node):
@@ -472,75 +512,3 @@ def no_filter() -> BlockFilter:
 
 def _keep_all(_0, _1, _2, _3, n, _5, _6, _7, _8):  # type: ignore[no-untyped-def]
     return n
-
-
-def fill_columns(
-    program: FilterProgram | Program | None,
-    rows: int,
-    column: Callable[[ColumnSpec], pa.Array],
-    order: np.ndarray[Any, Any] | None,
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The matrices (ints, floats, valid, constants) of a filter for `rows` rows; `column` evaluates a spec by row,
-    `order` is the row at each place that the kernel reads (None: rows as they are).
-    """
-    if program is None:
-        return np.empty((0, 0), np.int64), np.empty((0, 0)), np.empty((0, 0), np.uint8), np.zeros(1, np.int64)
-    ints = np.empty((len(program.ints), rows), np.int64)
-    floats = np.empty((len(program.floats), rows), np.float64)
-    valid = np.ones((len(program.ints) + len(program.floats), rows), np.uint8)
-    arrays = [column(spec) for spec in program.ints]
-    unit = "ns" if any(getattr(array.type, "unit", None) == "ns" for array in arrays) else "us"
-    texts = [index for index, spec in enumerate(program.ints) if spec.kind is Kind.STRING and not spec.lacks]
-    written = [value for constant in program.constants for value in constant.values if isinstance(value, str)]
-    dictionary = _sorted_dictionary([*(arrays[index] for index in texts), pa.array(written, pa.string())])
-    for index, (spec, array) in enumerate(zip(program.ints, arrays, strict=True)):
-        if array.null_count:
-            valid[index] = array.is_valid().to_numpy(zero_copy_only=False)
-        _place(_ranks(array, dictionary) if index in texts else _integers(array, spec, unit), order, ints[index])
-    for index, spec in enumerate(program.floats):
-        array = column(spec)
-        if array.null_count:
-            valid[-index - 1] = array.is_valid().to_numpy(zero_copy_only=False)
-        _place(pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False), order, floats[index])
-    if order is not None and not valid.all():
-        valid = valid.take(order, axis=-1)
-    return ints, floats, valid, filled_constants(program.constants, dictionary, unit)
-
-
-def _place(values: np.ndarray[Any, Any], order: np.ndarray[Any, Any] | None, out: np.ndarray[Any, Any]) -> None:
-    """Writes values by row in the given order."""
-    if order is None:
-        out[:] = values
-    else:
-        gather(values, order, out)
-
-
-def check_overflow(constants: np.ndarray[Any, Any]) -> None:
-    """Raises if a filter's integer arithmetic left 64 bits."""
-    if constants[OVERFLOW]:
-        raise DataError("integer overflow: a result in a WHERE predicate does not fit 64 bits")
-
-
-def _sorted_dictionary(arrays: list[pa.Array]) -> pa.Array:
-    distinct = pc.unique(pa.chunked_array([pc.unique(array) for array in arrays], pa.string()))
-    distinct = distinct.drop_null()
-    return distinct.take(pc.sort_indices(distinct))
-
-
-def _ranks(array: pa.Array, dictionary: pa.Array) -> np.ndarray[Any, Any]:
-    ranks = pc.index_in(array, value_set=dictionary)
-    return np.asarray(pc.fill_null(ranks, 0).to_numpy(zero_copy_only=False), np.int64)
-
-
-def _integers(array: pa.Array, spec: ColumnSpec, unit: str) -> np.ndarray[Any, Any]:
-    if spec.kind is Kind.OTHER:
-        return np.zeros(len(array), np.int64)  # only whether there is one can be asked
-    if spec.kind is Kind.TIMESTAMP:
-        array = array.cast(pa.timestamp(unit, "UTC")).cast(pa.int64())
-    elif spec.kind is Kind.DURATION:
-        array = array.cast(pa.duration(unit)).cast(pa.int64())
-    elif pa.types.is_boolean(array.type) or pa.types.is_null(array.type):
-        array = array.cast(pa.int8())
-    if array.null_count:
-        array = pc.fill_null(array, 0)
-    return np.asarray(array.to_numpy(zero_copy_only=False))

@@ -14,7 +14,7 @@ from weakref import proxy
 
 import numpy as np
 
-from kleene.engine.filters import check_overflow, fill_columns
+from kleene.engine.filter_values import fill_columns
 from kleene.engine.kernels import extension
 from kleene.engine.kernels import lazy as kernels
 from kleene.engine.lazy_program import LENGTH, NODE, LazyProgram, Step, build_lazy
@@ -324,7 +324,7 @@ class BranchRun:
                 program.distinct, bound_set, low, high, self.candidates, self._bound, self._selected, state, out.parts,
                 out.sets, program.filter, self._rows, *run.filled,
             )  # fmt: skip
-            check_overflow(run.filled[3])
+            run.note_overflow(run.filled[3])
             out.count = int(state[extension.COUNT])
             if out.count:
                 yield out
@@ -410,7 +410,7 @@ class BranchRun:
 
     def _evaluator(self, have: Sequence[int], parts: Array) -> MatchEvaluator:
         matches = self._as_matches(have, parts)
-        return MatchEvaluator(self._plan.bound, self._run.events.gather, MatchRows(matches))
+        return MatchEvaluator(self._plan.bound, self._run.events.gather, MatchRows(matches), noticed=self._run.working.noticed)
 
     def _as_matches(self, have: Sequence[int], parts: Array) -> Matches:
         program = self.program

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import select
+from kleene.common.columns import select, unchecked_times
+from kleene.engine.failing import Noticed
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.scan import Scan
 from kleene.engine.vectorized import Evaluator, as_text
@@ -35,10 +36,13 @@ FEW_SETS = 1024
 class LeafScan:
     """Finds the relevant rows of a batch and the set of tests that each passes."""
 
-    def __init__(self, group: PatternGroup, bad_rows: str, metrics: Metrics, quarantine: BadRows) -> None:
+    def __init__(self, group: PatternGroup, bad_rows: str, metrics: Metrics, quarantine: BadRows, noticed: Noticed) -> None:
         self._group = group
         self._schema = group.bound.schema
         self._metrics = metrics
+        self._noticed = noticed
+        self._failed: list[Array] = []
+        """Rows of the batch at hand of which a predicate leaves 64 bits."""
         self._names = sorted({name for test in group.tests for name in test.event.types})
         components = list(self._classes())
         self._scan = Scan(
@@ -104,9 +108,16 @@ class LeafScan:
         relevant = self._metrics.relevant
         rows, _ = self._scan(batch)
         codes = self._coded(batch, rows)
+        failed = np.concatenate(self._failed) if self._failed else rows[:0]
+        self._failed.clear()
+        if failed.size:
+            times = unchecked_times(select(batch.column(self._schema.time), failed), self._schema.time_unit)
+            self._noticed.note_time(int(times.max()))
         self._metrics.relevant = relevant + int(np.count_nonzero(codes))
         if not self._group.first.all_rows:
             kept = codes != 0
+            if failed.size:
+                kept |= np.isin(rows, failed)
             rows, codes = rows[kept], codes[kept]
         return rows, codes
 
@@ -156,12 +167,21 @@ class LeafScan:
     def _passing(self, batch: pa.RecordBatch, rows: Array, number: int) -> Array:
         """Which of the rows pass a test, as positions."""
         positions = np.arange(rows.size)
+        failing = np.zeros(rows.size, bool)
         for predicate in self._group.tests[number].predicates:
-            positions = positions[self._holds(batch, rows[positions], predicate)]
+            held, failed = self._judged(batch, rows[positions], predicate)
+            if failed is not None:
+                failing[positions[failed]] = True
+                held |= failed
+            positions = positions[held]
+        if failing.any():
+            own = failing[positions]
+            self._failed.append(rows[positions[own]])
+            positions = positions[~own]
         return positions
 
-    def _holds(self, batch: pa.RecordBatch, rows: Array, predicate: Expression) -> Array:
-        return Evaluator(self._group.bound, lambda _, name: select(batch.column(name), rows), rows.size).holds(predicate)
+    def _judged(self, batch: pa.RecordBatch, rows: Array, predicate: Expression) -> tuple[Array, Array | None]:
+        return Evaluator(self._group.bound, lambda _, name: select(batch.column(name), rows), rows.size).judged(predicate)
 
     def _number(self, tests: tuple[int, ...]) -> int:
         if tests not in self._numbers:

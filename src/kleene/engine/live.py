@@ -25,6 +25,7 @@ from kleene.engine.lazy import LazyMatcher
 from kleene.engine.live_pass import NEVER, TRIGGERS, Cells, LivePass, Spans
 from kleene.engine.live_values import Measures
 from kleene.engine.lives import Lives, in_epochs, joined
+from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.matches import Matches
 from kleene.engine.negation import NegativeIndex
 from kleene.engine.nfa import NfaMatcher
@@ -34,6 +35,8 @@ from kleene.engine.scan import Scan
 from kleene.engine.sequence import SequenceMatcher
 from kleene.engine.working_matcher import BLOCK, RUN_ROWS, State
 from kleene.engine.working_set import WorkingSet
+from kleene.pattern.conditions import condition_of
+from kleene.plan.automaton import fixed_values, kleene_variables
 from kleene.plan.keys import key_attributes
 from kleene.plan.lazy import LazyPlan
 from kleene.plan.matched import MatchedPlan
@@ -77,8 +80,9 @@ class LiveMatcher(ReportingMatcher):
             self.metrics,
             self.bad_rows,
             keep_irrelevant=plan.all_rows,
+            noticed=self.noticed,
         )
-        self._working = WorkingSet(bound.schema, plan.columns)
+        self._working = WorkingSet(bound.schema, plan.columns, self.noticed)
         self._aggregates = AggregateWriter(bound, events)
         self.output_schema = self._aggregates.schema
         self._measures = Measures(bound, events)
@@ -98,7 +102,10 @@ class LiveMatcher(ReportingMatcher):
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Takes the next events in stream order; yields rows that are certain by now."""
+        self.noticed.fresh = False
         rows, masks = self._relevant(batch)
+        if self.noticed.fresh:
+            self._require_decided(batch)
         if not rows.size:
             return
         self._take_in(batch, rows, masks)
@@ -107,6 +114,20 @@ class LiveMatcher(ReportingMatcher):
             yield from self._run(working.latest)
         elif working.pending:
             working.compact()
+
+    def _require_decided(self, batch: pa.RecordBatch) -> None:
+        """What single events decide says which of them take part: there an error is that of the event."""
+        bound = self._live.bound
+        kleene = kleene_variables(bound)
+        conditions = [condition_of(conjunct, kleene) for conjunct in bound.conjuncts]
+        tests = []
+        for event in bound.components:
+            own = [item for item in conditions if item.variables <= {event.variable}]
+            if event.is_kleene:
+                own = [item for item in own if item.reads_only(event.variable, "each")]
+            tests.append((event, [*(item.expression for item in own), *fixed_values(bound, (event,))]))
+        events, predicates = [event for event, _ in tests], [own for _, own in tests]
+        Scan(bound, events, predicates, (), "drop", Metrics(), BadRows())(batch)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The stream has ended: yields what is left."""
@@ -182,13 +203,14 @@ class LiveMatcher(ReportingMatcher):
             self._look_ahead(run, live, collected, watermark)
         elif run is not None:
             self._collect(run, collected)
+        self._audit(None)
         spans = collected.spans()
         rows = live.answer(spans, triggers, self._aggregates, self._reported, watermark)
         if rows is not None and rows.num_rows:
             yield rows
         if watermark is not None:
             self._cells = None if self._live.looks_ahead else live.cells(spans, watermark)
-            self._earliest = run.earliest if run is not None else self._earliest
+            self._earliest = working.noticed.earliest(run.earliest if run is not None else self._earliest)
 
     def _rank(self) -> Array:
         if self._live.total_order and self._live.ties == "arrival":

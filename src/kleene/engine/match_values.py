@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from kleene.common.errors import PlanningError, Problem
 from kleene.engine.element_aggregates import aggregate, count_in
+from kleene.engine.failing import Noticed
 from kleene.engine.matches import Matches
 from kleene.engine.vectorized import Column, Evaluator, lacking_types, of_types, widen
 from kleene.pattern import predicates as p
@@ -114,10 +115,15 @@ class MatchEvaluator(Evaluator):
     """Evaluates bound expressions over rows of matches."""
 
     def __init__(
-        self, bound: BoundQuery, gather: Gather, rows: MatchRows, flat: dict[tuple[str, str], pa.Array] | None = None
+        self,
+        bound: BoundQuery,
+        gather: Gather,
+        rows: MatchRows,
+        flat: dict[tuple[str, str], pa.Array] | None = None,
+        noticed: Noticed | None = None,
     ) -> None:
         # Not by a method of its own: an object that knows itself is kept, with all events, until garbage is collected.
-        super().__init__(bound, lambda variable, name: _column(gather, rows, p.Attribute(variable, name)), rows.count)
+        super().__init__(bound, lambda variable, name: _column(gather, rows, p.Attribute(variable, name)), rows.count, noticed)
         self._gather = gather
         self._on = rows
         self._kleene = frozenset(event.variable for event in bound.components if event.is_kleene)
@@ -125,14 +131,15 @@ class MatchEvaluator(Evaluator):
         """Columns of all elements of a list, by variable and attribute."""
 
     def holds(self, condition: p.Expression) -> Array:
-        """Where the condition is true for every element that it quantifies over."""
+        """Where the condition is true for every element that it quantifies over (Fails: for one of them)."""
         quantified = condition_of(condition, self._kleene)
         if not quantified.quantified:
             return super().holds(condition)
-        held = np.ones(self._count, bool)
+        for_one = isinstance(condition, p.Fails)
+        held = np.full(self._count, not for_one)
         for rows, repeated in self._repeat(quantified.running, quantified.each):
-            evaluator = MatchEvaluator(self._bound, self._gather, repeated, self._flat)
-            held[rows[~Evaluator.holds(evaluator, condition)]] = False
+            evaluator = MatchEvaluator(self._bound, self._gather, repeated, self._flat, self._noticed)
+            held[rows[Evaluator.holds(evaluator, condition) == for_one]] = for_one
         return held
 
     def returned(self, expression: p.Expression) -> pa.Array:
@@ -162,7 +169,7 @@ class MatchEvaluator(Evaluator):
             hint = f"write {node.variable}[1], {node.variable}[{node.variable}.LEN] or an aggregate"
             message = f"'{node.name}' of '{node.variable}' is many values: RETURN cannot compute with them"
             raise PlanningError(Problem(message, node.span, hint), self._bound.query.text)
-        return self._without_lacking(node, widen(_column(self._gather, self._on, node)))
+        return self._without_lacking(node, self._widened(_column(self._gather, self._on, node)))
 
     def length(self, node: p.Length) -> Column:
         if self._on.is_absent(node.variable):
@@ -174,7 +181,7 @@ class MatchEvaluator(Evaluator):
         starts, ends = (np.zeros(self._count, np.int64),) * 2 if absent else self._on.range_of(node)
         if node.name is None:
             return pa.scalar(None, pa.int64()) if absent else pa.array(ends - starts, pa.int64())
-        return aggregate(node.function, self._flat_values(node), starts, ends)
+        return aggregate(node.function, self._flat_values(node), starts, ends, self._failed)
 
     # Columns.
 

@@ -72,7 +72,7 @@ class SharedMatcher(WorkingMatcher):
 
     def _make_scan(self, plan: ScannedPlan, bad_rows: str) -> LeafScan:
         assert isinstance(plan, PatternGroup)
-        return LeafScan(plan, bad_rows, self.metrics, self.bad_rows)
+        return LeafScan(plan, bad_rows, self.metrics, self.bad_rows, self.noticed)
 
     def finish(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The stream has ended: yields what is left."""
@@ -132,8 +132,9 @@ class SharedMatcher(WorkingMatcher):
         working = self._working
         if len(working) and (working.pending or self._postponed):
             run = self._make_pass()
-            self._earliest = run.earliest_start()
+            self._earliest = working.noticed.earliest(run.earliest_start())
             yield from self._report(run, watermark)
+            self._audit(watermark)
         self._reported = watermark
         if watermark is not None:
             horizons = [
@@ -143,6 +144,16 @@ class SharedMatcher(WorkingMatcher):
             known = [item for item in horizons if item is not None]
             working.forget(min(known) if len(known) == len(horizons) else None)
             self._scan.forget(working.masks)
+
+    def _audit(self, watermark: int | None) -> None:
+        """Raises if a value that left 64 bits in this pass is an error of a query's answer."""
+        working = self._working
+        if working.noticed.concerns(working.ts):
+            from kleene.engine.audit import audit
+
+            for plan in self._group.plans.values():
+                audit(plan, working, self._reported, watermark)
+            working.noticed.seen = False
 
     def _make_pass(self) -> SharedPass:
         """A pass that is ready to stream, by the plan of the planner unless that takes too much memory."""

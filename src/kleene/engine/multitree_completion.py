@@ -159,7 +159,7 @@ class Completion:
             starts = np.cumsum(some) - some
             own = places.take(np.arange(match.size) - np.repeat(starts, some) + np.repeat(low[begin:end], some))
             rows = MatchRows(matches, match, {event.variable: own})
-            evaluator = MatchEvaluator(self._plan.bound, self._run.events.gather, rows)
+            evaluator = MatchEvaluator(self._plan.bound, self._run.events.gather, rows, noticed=self._run.working.noticed)
             held = np.ones(match.size, bool)
             for condition in conditions:
                 held &= Evaluator.holds(evaluator, condition)
@@ -213,7 +213,9 @@ class Completion:
     def _decided(self, matches: Matches, conditions: list[Expression]) -> Matches:
         for condition in conditions:
             if matches.count:
-                evaluator = MatchEvaluator(self._plan.bound, self._run.events.gather, MatchRows(matches))
+                evaluator = MatchEvaluator(
+                    self._plan.bound, self._run.events.gather, MatchRows(matches), noticed=self._run.working.noticed
+                )
                 matches = matches.select(evaluator.holds(condition))
         return matches
 

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.errors import DataError
-from kleene.engine.filters import ColumnSpec, fill_columns
+from kleene.engine.filter_values import fill_columns
+from kleene.engine.filters import ColumnSpec, Computed
 from kleene.engine.kernels import lazy as lazy_kernels
 from kleene.engine.kernels import multitree as kernels
 from kleene.engine.kernels.multitree import Relation
@@ -113,11 +114,11 @@ class SharedPass(WorkingPass):
             return self._filled()
         return kernels.Values(ints, floats, valid)
 
-    def _column(self, spec: ColumnSpec) -> pa.Array:
+    def _column(self, spec: ColumnSpec) -> Computed:
         """The values of a column by row."""
         if isinstance(spec.expression, Attribute):
             with suppress(DataError):  # of events that are not compared
-                return widen(self.working.column(spec.expression.name))
+                return widen(self.working.column(spec.expression.name)), None
         group, leaves = self.program.group, sorted(self.program.leaves_of[spec])
         read = np.zeros(len(self.working), bool)
         for leaf in leaves:
@@ -127,7 +128,7 @@ class SharedPass(WorkingPass):
         values = Evaluator(group.bound, lambda _, name: self.working.gather(name, rows), rows.size).values(expression)
         places = np.full(len(self.working), -1, np.int64)
         places[rows] = np.arange(rows.size)
-        return values.take(pa.array(places, mask=places < 0))
+        return values.take(pa.array(places, mask=places < 0)), None
 
     # --- relations ----------------------------------------------------------------------------------------------------
 
@@ -220,7 +221,7 @@ class SharedPass(WorkingPass):
         singles = dict(zip(joint.names, block.parts[:, :count], strict=True))
         matches = Matches(count, singles, {}, block.first[:count], block.last[:count])
         bound = self.program.group.plans[joint.query].bound
-        evaluator = MatchEvaluator(bound, self.events.gather, MatchRows(matches))
+        evaluator = MatchEvaluator(bound, self.events.gather, MatchRows(matches), noticed=self.working.noticed)
         held = np.ones(count, bool)
         for condition in joint.conditions:
             held &= evaluator.holds(condition)

@@ -135,7 +135,7 @@ class NegativeIndex:
         asked = matches.take(pair_match[new]).mapped(self._order)
         number = np.cumsum(new) - 1
         pairs = MatchRows(asked, number, {self._component.event.variable: pair_row})
-        evaluator = MatchEvaluator(bound, self._working.gather, pairs)
+        evaluator = MatchEvaluator(bound, self._working.gather, pairs, noticed=self._working.noticed)
         held = ~asked.binds(self._beside, number, pair_row, self._ts.size)
         for predicate in self._component.predicates:
             held &= evaluator.holds(predicate)

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from kleene.common.columns import take, time_values
 from kleene.common.errors import DataError
+from kleene.engine.failing import Noticed
 from kleene.engine.grouping import combined_codes, without_nulls
 from kleene.engine.match_values import MatchEvaluator, MatchRows
 from kleene.engine.matcher import BadRows, Metrics
@@ -132,7 +133,7 @@ def read_columns(
 def scan_of(bound: BoundQuery, scanned: Scanned, metrics: Metrics) -> Scan:
     """The scan of statistics: bad rows are passed over, for they are the match's to judge."""
     events, own = [event for event, _ in scanned], [items for _, items in scanned]
-    return Scan(bound, events, own, key_attributes(bound), "drop", metrics, BadRows())
+    return Scan(bound, events, own, key_attributes(bound), "drop", metrics, BadRows(), noticed=Noticed())
 
 
 @dataclass(frozen=True, slots=True)

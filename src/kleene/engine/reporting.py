@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from kleene.common.columns import select
 from kleene.engine.candidates import as_candidates, candidate_schema
+from kleene.engine.magnitudes import may_overflow
 from kleene.engine.matches import Matches
 from kleene.engine.non_overlap import choose
 from kleene.engine.restored import require_names
@@ -149,10 +150,25 @@ class ReportingMatcher(WorkingMatcher):
         if len(working) and (working.pending or self._due.postponed):
             run = self._make_pass()
             yield from self._report(run, watermark)
-            self._earliest = run.earliest
+            self._audit(watermark)
+            self._earliest = working.noticed.earliest(run.earliest)
         self._reported = watermark
         if watermark is not None:
             working.forget(self._due.horizon(watermark, self._earliest))
+
+    audits = True
+    """Whether passes are audited: not those of an audit."""
+
+    def _audit(self, watermark: int | None) -> None:
+        """Raises if a value that left 64 bits in this pass is an error of the answer."""
+        working = self._working
+        # Under NON-OVERLAP what overlaps an earlier match is not looked at.
+        unseen = self._due.non_overlap and may_overflow(self._plan.bound, working)
+        if self.audits and (unseen or working.noticed.concerns(working.ts)):
+            from kleene.engine.audit import audit
+
+            audit(self._plan, working, self._reported, watermark)
+            working.noticed.seen = False
 
     def _report(self, run: Any, watermark: int | None) -> Iterator[pa.RecordBatch]:
         emit_from = 0 if self._due.postponed else self._working.kept

@@ -24,6 +24,7 @@ from kleene.engine.kernels import layout as kernels
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.conditions import Condition
+from kleene.pattern.faults import tolerant
 from kleene.pattern.kinds import kind_of
 from kleene.plan.automaton import Automaton
 
@@ -82,14 +83,15 @@ class RunProgram:
 
 
 def build_programs(
-    bound: BoundQuery, automata: Sequence[Automaton], bits: dict[tuple[str, str], int], tests: int
+    bound: BoundQuery, automata: Sequence[Automaton], bits: dict[tuple[str, str], int], tests: int, *, audits: bool = False
 ) -> tuple[Program, list[RunProgram]]:
     """The columns and constants that all automata of a query read, and the tables and the filter of each.
 
-    `bits` are the bits of (variable, "begin" or "take") in a row's mask; `tests` is the number of test codes of a run.
+    `bits` are the bits of (variable, "begin" or "take") in a row's mask; `tests` is the number of test codes of a run. With
+    `audits` the filters tell where an edge fails.
     """
     shared = Program(bound)
-    writers = [_Writer(bound, automaton, Layout(tests), shared) for automaton in automata]
+    writers = [_Writer(bound, automaton, Layout(tests), shared, audits=audits) for automaton in automata]
     tables = [_components(writer, bits) for writer in writers]
     # Only now are all columns known, and with them the rows of the matrices.
     return shared, [_program(writer, table) for writer, table in zip(writers, tables, strict=True)]
@@ -103,7 +105,8 @@ def _components(writer: _Writer, bits: dict[tuple[str, str], int]) -> Array:
         sites = {
             BEGIN: component.begin,
             TAKE: component.take,
-            FIRST_ELEMENT: component.element,
+            # Nothing is before the first component: all that its first event must satisfy is decided there.
+            FIRST_ELEMENT: component.element if index else (*component.begin, *component.element),
             FURTHER_ELEMENT: component.element,
             PROCEED: component.proceed,
         }
@@ -116,7 +119,7 @@ def _components(writer: _Writer, bits: dict[tuple[str, str], int]) -> Array:
         if index > 0:
             writer.lone(index, WAITING, bits[component.variable, "begin"], component.begin)
         walked = any(writer.walks(condition, index, TAKE) for condition in component.take)
-        alone = component.high is None and index < length - 1 and not component.element and not walked
+        alone = component.high is None and index < length - 1 and not component.element and not walked and not writer.audits
         table[kernels.TAKES_ALONE, index] = alone
         table[kernels.KLEENE, index] = component.is_kleene
         table[kernels.LOW, index] = component.low
@@ -170,8 +173,11 @@ HEADER = (
 class _Writer:
     """Writes the filter, site by site, and remembers what each site reads of a run."""
 
-    def __init__(self, bound: BoundQuery, automaton: Automaton, layout: Layout, program: Program) -> None:
+    def __init__(
+        self, bound: BoundQuery, automaton: Automaton, layout: Layout, program: Program, *, audits: bool = False
+    ) -> None:
         self.bound = bound
+        self.audits = audits
         self.automaton = automaton
         self.layout = layout
         self.program = program
@@ -193,12 +199,14 @@ class _Writer:
         if plain:
             body = self._body(component, kind, ())
             held = [body.truth(condition.expression)[0] for condition in plain]
+            decided = f"flags[flags_at + k] = flags[flags_at + k] & (1 if {' & '.join(held)} else 0)"
+            if self.audits:
+                would = [self._would(body, condition) for condition in plain]
+                standing = f"flags[flags_at + k] if {' & '.join(held)} else {kernels.FAILING}"
+                refused = f"flags[flags_at + k] == 0 or not ({' & '.join(would)})"
+                decided = f"flags[flags_at + k] = 0 if {refused} else ({standing})"
             self._lines += _indented(2, [*body.fixed, *body.hoisted])
-            self._lines += [
-                "        for k in range(n):",
-                *_indented(3, body.inside),
-                f"            flags[flags_at + k] = flags[flags_at + k] & (1 if {' & '.join(held)} else 0)",
-            ]
+            self._lines += ["        for k in range(n):", *_indented(3, [*body.inside, decided])]
         for condition, walked in walks:
             if walked:
                 self._walk(component, kind, condition, walked)
@@ -210,7 +218,7 @@ class _Writer:
         site = TAKE if kind == OPEN else BEGIN
         plain = [condition for condition in conditions if not self.walks(condition, component, site)]
         body = self._body(component, site, ())
-        held = [body.truth(condition.expression)[0] for condition in plain]
+        held = [self._would(body, condition) for condition in plain]
         self._lines += [
             f"    if site == {component * kernels.SITES + kind}:",
             *_indented(2, body.fixed),
@@ -226,6 +234,11 @@ class _Writer:
             "        return row",
         ]
 
+    def _would(self, body: _SiteBody, condition: Condition) -> str:
+        """Whether a condition holds; with `audits` also where it fails."""
+        expression = condition.expression
+        return body.truth(tolerant(expression, self.bound.schema) if self.audits else expression)[0]
+
     def _body(self, component: int, kind: int, walked: tuple[str, ...]) -> _SiteBody:
         self._bodies += 1
         return _SiteBody(self, component, kind, walked, f"b{self._bodies}_")
@@ -239,7 +252,7 @@ class _Writer:
     def _walk(self, component: int, kind: int, condition: Condition, walked: tuple[str, ...]) -> None:
         """A loop over the elements of each walked variable; `scratch` holds their places, the last element first."""
         body = self._body(component, kind, walked)
-        held = body.truth(condition.expression)[0]
+        held, would = body.truth(condition.expression)[0], self._would(body, condition)
         lines, depth = [*_indented(2, [*body.fixed, *body.hoisted]), "        for k in range(n):"], 3
         lines += _indented(depth, ["if flags[flags_at + k] == 0:", "    continue", "filled = 0"])
         for name in walked:
@@ -258,7 +271,7 @@ class _Writer:
                     f"count_{name} = filled - from_{name}",
                 ],
             )
-        lines += _indented(depth, ["held = True"])
+        lines += _indented(depth, ["held = True", "would = True"])
         for name in walked:
             running = name in condition.running
             lines += _indented(depth, body.running_start(name))
@@ -274,12 +287,16 @@ class _Writer:
                     ],
                 )
                 depth += 1
-        lines += _indented(depth, [*body.inside, f"held = held & (1 if {held} else 0)"])
+        decided = [f"held = held & (1 if {held} else 0)", f"would = would & (1 if {would} else 0)"]
+        lines += _indented(depth, [*body.inside, *(decided if self.audits else decided[:1])])
         for name in reversed(walked):
             depth -= 1 if name in condition.running else 0
             lines += _indented(depth, body.running_step(name))
             depth -= 1
-        lines += _indented(3, ["flags[flags_at + k] = 1 if held else 0"])
+        standing = (
+            f"(flags[flags_at + k] if held else {kernels.FAILING}) if would else 0" if self.audits else "1 if held else 0"
+        )
+        lines += _indented(3, [f"flags[flags_at + k] = {standing}"])
         self._lines += lines
 
     def merge_reads(self, tests: int) -> tuple[list[Read], list[int]]:
@@ -334,7 +351,7 @@ class _SiteBody(FlatBody):
         own = variable == self._writer.names[self._component]
         kleene = self._writer.bound.component(variable).is_kleene
         if not kleene:
-            return ("row", None) if own and self._kind == BEGIN else self._slot("place", variable)
+            return ("row", None) if own and self._kind in (BEGIN, FIRST_ELEMENT) else self._slot("place", variable)
         if element is p.Element.FIRST:
             return ("row", None) if own and self._kind in (BEGIN, FIRST_ELEMENT) else self._slot("place", variable)
         if element is p.Element.LAST:
@@ -400,6 +417,13 @@ class _SiteBody(FlatBody):
         if function is p.AggregateFunction.COUNT:
             return count, "True", False
         value = self.name(cells[0], node)
+        if function in (p.AggregateFunction.SUM, p.AggregateFunction.AVG) and not is_float:
+            wraps = self.name(cells[1], node)
+            if function is p.AggregateFunction.SUM:
+                self._fail(f"{wraps} != 0", node)
+            else:
+                # Two exact sums of floats, then one that rounds.
+                value = self.name(f"({wraps} * {2.0**64} + ({value} >> 32) * {2.0**32}) + ({value} & {2**32 - 1})", node)
         if function is p.AggregateFunction.AVG:
             return self.name(f"{value} / ({count} if {count} > 0 else 1)", node), known, True
         if function is p.AggregateFunction.STDDEV:
@@ -422,7 +446,8 @@ class _SiteBody(FlatBody):
     def _cells(self, node: p.Aggregate, wanted: list[tuple[int, str, int, int]]) -> list[str]:
         """The sources of accumulators: (operation, what, column, validity) each; the count comes last and is updated last.
 
-        The mean has a second cell, the sum of squared deviations.
+        The mean has a second cell, the sum of squared deviations, and so has a sum of integers: how often it left 64 bits at
+        the upper end, less how often at the lower.
         """
         floats = (kernels.FLOAT_SUM, kernels.FLOAT_MINIMUM, kernels.FLOAT_MAXIMUM, kernels.MEAN, kernels.INTEGER_MEAN)
         key = (node.variable, node.name)
@@ -439,6 +464,8 @@ class _SiteBody(FlatBody):
                 slot = layout.floating(what, *key) if is_float else layout.integer(what, *key)
             if what == "mean":
                 further = layout.floating("squares", *key)
+            if operation == kernels.SUM:
+                further = layout.integer("wraps", *key)
             entry = (operation, column, validity, slot, count, further)
             if walked:
                 local = f"{self.prefix}{what}_{node.variable}_{column}"
@@ -447,6 +474,8 @@ class _SiteBody(FlatBody):
                 found.append(local)
                 if what == "mean":
                     found.append(f"{local}_squares")
+                if operation == kernels.SUM:
+                    found.append(f"{local}_wraps")
                 continue
             entries = layout.accumulators.setdefault(index, [])
             if entry not in entries:
@@ -461,6 +490,9 @@ class _SiteBody(FlatBody):
             if what == "mean":
                 self._writer.read(self._component, self._kind, (FLOAT, further, -1))
                 found.append(f"run_floats[floats_at + {further} * room + k]")
+            if operation == kernels.SUM:
+                self._writer.read(self._component, self._kind, (INTEGER, further, -1))
+                found.append(f"runs[at + {further} * room + k]")
         return found
 
     def running_start(self, variable: str) -> list[str]:
@@ -487,7 +519,7 @@ class _SiteBody(FlatBody):
 
 _START: dict[int, Callable[[str], list[str]]] = {
     kernels.COUNT_VALID: lambda local: [f"{local} = 0"],
-    kernels.SUM: lambda local: [f"{local} = 0"],
+    kernels.SUM: lambda local: [f"{local} = 0", f"{local}_wraps = 0"],
     kernels.MINIMUM: lambda local: [f"{local} = 0"],
     kernels.MAXIMUM: lambda local: [f"{local} = 0"],
     kernels.FLOAT_SUM: lambda local: [f"{local} = 0.0"],
@@ -502,6 +534,15 @@ def _extreme(sign: str) -> Callable[[str, str, str], list[str]]:
     return lambda local, x, count: [f"{local} = {x} if ({count} == 0) | ({x} {sign} {local}) | ({x} != {x}) else {local}"]
 
 
+def _wrapping(local: str, x: str) -> list[str]:
+    return [
+        f"{local}_before = {local}",
+        f"{local} = {local} + {x}",
+        f"if (({local}_before ^ {local}) & ({x} ^ {local})) < 0:",
+        f"    {local}_wraps = {local}_wraps + (1 if {x} > 0 else -1)",
+    ]
+
+
 def _mean(local: str, x: str, count: str) -> list[str]:
     return [
         f"{local}_before = {local}",
@@ -512,7 +553,7 @@ def _mean(local: str, x: str, count: str) -> list[str]:
 
 _STEP: dict[int, Callable[[str, str, str], list[str]]] = {
     kernels.COUNT_VALID: lambda local, _x, _count: [f"{local} = {local} + 1"],
-    kernels.SUM: lambda local, x, _count: [f"{local} = {local} + {x}"],
+    kernels.SUM: lambda local, x, _count: _wrapping(local, x),
     kernels.FLOAT_SUM: lambda local, x, _count: [f"{local} = {local} + {x}"],
     kernels.MINIMUM: _extreme("<"),
     kernels.FLOAT_MINIMUM: _extreme("<"),

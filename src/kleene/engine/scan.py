@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import row_numbers, select, view
+from kleene.common.columns import row_numbers, select, unchecked_times, view
 from kleene.common.errors import DataError
+from kleene.engine.failing import Noticed, condition_overflow
 from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL, SLOTS, keep_where, select_by_text, select_by_type, text_slot
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.vectorized import Evaluator, as_text
@@ -43,7 +44,9 @@ class Scan:
         quarantine: BadRows,
         *,
         keep_irrelevant: bool = False,
+        noticed: Noticed | None = None,
     ) -> None:
+        """Events of which a predicate leaves 64 bits stay, without its component, if somebody is `noticed` of them."""
         self._bound = bound
         self._components = components
         self._predicates = predicates
@@ -52,6 +55,7 @@ class Scan:
         self._metrics = metrics
         self._quarantine = quarantine
         self._keep_irrelevant = keep_irrelevant
+        self._noticed = noticed
         declared = bound.schema.types
         self._names = sorted({name for event in components for name in event.types} | set(declared or ()))
         """The types that matter; any other has the mask `_other`."""
@@ -70,8 +74,11 @@ class Scan:
             self._report(batch, rows, bad, before)
             aside, rows, masks = rows[bad != ""], rows[bad == ""], masks[bad == ""]
         if any(self._predicates):
-            self._by_predicates(batch, rows, masks)
+            failed = self._by_predicates(batch, rows, masks)
             kept = masks != 0
+            if failed is not None:
+                kept |= failed
+                self._note(batch, rows[failed])
             if not kept.all():
                 rows, masks = rows[kept], masks[kept]
         self._metrics.relevant += rows.size
@@ -155,8 +162,9 @@ class Scan:
             return UNDECLARED
         return sum(1 << index for index, event in enumerate(self._components) if event_type in event.types)
 
-    def _by_predicates(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> None:
-        """Clears the bits of components whose predicates do not hold, in place."""
+    def _by_predicates(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> Array | None:
+        """Clears the bits of components whose predicates do not hold, in place; gives where one fails and no other is false."""
+        failed: Array | None = None
         for index, predicates in enumerate(self._predicates):
             if not predicates:
                 continue
@@ -168,11 +176,31 @@ class Scan:
                 continue
             positions = np.flatnonzero(masks & bit)
             own = rows[positions]
+            failing: Array | None = None
             for predicate in predicates:
                 if self._compared(predicate, batch) is None:
-                    held = self._holds(predicate, batch, own)
+                    held, fails = self._judged(predicate, batch, own)
                     masks[positions[~held]] &= ~bit
-                    positions, own = positions[held], own[held]
+                    if fails is not None or failing is not None:
+                        fails = np.zeros(held.size, bool) if fails is None else fails
+                        kept = held | fails
+                        failing = (fails if failing is None else failing | fails)[kept]
+                        positions, own = positions[kept], own[kept]
+                    else:
+                        positions, own = positions[held], own[held]
+            if failing is not None and failing.any():
+                if self._noticed is None:
+                    raise condition_overflow(self._bound.query.name)
+                failed = np.zeros(rows.size, bool) if failed is None else failed
+                failed[positions[failing]] = True
+        return failed
+
+    def _note(self, batch: pa.RecordBatch, rows: Array) -> None:
+        """Tells of events that stay though a predicate on them left 64 bits."""
+        if rows.size and self._noticed is not None:
+            schema = self._bound.schema
+            times = unchecked_times(select(batch.column(schema.time), rows), schema.time_unit)
+            self._noticed.note_time(int(times.max()))
 
     def _compared(self, predicate: Expression, batch: pa.RecordBatch) -> tuple[Array, tuple[int, int, int]] | None:
         """What `keep_where` needs to decide a predicate: the commonest ones compare an integer with a constant."""
@@ -188,8 +216,8 @@ class Scan:
             return None
         return view(column), (numbers[0], numbers[1], numbers[2])
 
-    def _holds(self, predicate: Expression, batch: pa.RecordBatch, rows: Array) -> Array:
-        return Evaluator(self._bound, lambda _, name: select(batch.column(name), rows), rows.size).holds(predicate)
+    def _judged(self, predicate: Expression, batch: pa.RecordBatch, rows: Array) -> tuple[Array, Array | None]:
+        return Evaluator(self._bound, lambda _, name: select(batch.column(name), rows), rows.size).judged(predicate)
 
     def _bad(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> Array | None:
         """The reason why each row is bad ("" for good ones), or None when none is."""

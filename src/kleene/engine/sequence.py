@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kleene.engine.filter_values import filter_column
-from kleene.engine.filters import ColumnSpec, FilterProgram, build_filter, check_overflow, fill_columns, no_filter
+from kleene.engine.filter_constants import OVERFLOW
+from kleene.engine.filter_values import fill_columns, filter_column
+from kleene.engine.filters import ColumnSpec, Computed, FilterProgram, build_filter, no_filter
 from kleene.engine.grouping import value_codes, without_nulls
 from kleene.engine.kernels import sequence as kernels
 from kleene.engine.matcher import Metrics
@@ -122,7 +123,10 @@ class SequencePass:
         if self._plan.selection is not None and sequences.shape[1]:
             places = dict(zip(self._variables, sequences, strict=True))
             evaluator = Evaluator(
-                self._plan.bound, lambda variable, name: self.events.gather(name, places[variable]), sequences.shape[1]
+                self._plan.bound,
+                lambda variable, name: self.events.gather(name, places[variable]),
+                sequences.shape[1],
+                self._working.noticed,
             )
             held = np.ones(sequences.shape[1], bool)
             for predicate in self._plan.selection.predicates:
@@ -184,7 +188,7 @@ class SequencePass:
                     bool(plan.scan.transition_tests), stack, stack_rip, size, head, low, selected, current, stop, chosen,
                     state, *columns,
                 )  # fmt: skip
-            check_overflow(constants)
+            self._working.noticed.seen |= bool(constants[OVERFLOW])
             self._count(state)
             if state[kernels.COUNT]:
                 yield out[:, : state[kernels.COUNT]]
@@ -206,5 +210,5 @@ class SequencePass:
             tests[index] = self._groups.places(codes)
         return tests
 
-    def _filter_column(self, spec: ColumnSpec) -> pa.Array:
+    def _filter_column(self, spec: ColumnSpec) -> Computed:
         return filter_column(spec, self._plan.bound, self._working, 1 << self._variables.index(spec.variable))

@@ -10,18 +10,24 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.columns import decoded
 from kleene.common.errors import DataError, Problem
 from kleene.engine import scalar
+from kleene.engine.failing import Noticed, OverflowedError, attempt, overflow
 from kleene.engine.registered import call_registered
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.faults import is_atom, tolerant
 from kleene.pattern.moments import FineMoment, nanoseconds_of
+
+Array = np.ndarray[Any, Any]
 
 Column = Any
 """A pyarrow Array or Scalar (pyarrow has no public stubs for compute results)."""
@@ -34,44 +40,134 @@ Rows = Callable[[str, str], pa.Array]
 
 
 class Evaluator:
-    """Evaluates bound expressions over blocks of `count` rows."""
+    """Evaluates bound expressions over blocks of `count` rows.
 
-    def __init__(self, bound: BoundQuery, rows: Rows, count: int) -> None:
+    What leaves 64 bits is an error, unless somebody is `noticed` of it: then a condition does not hold there.
+    """
+
+    def __init__(self, bound: BoundQuery, rows: Rows, count: int, noticed: Noticed | None = None) -> None:
         self._bound = bound
         self._rows = rows
         self._count = count
+        self._noticed = noticed
+        self._failed: Array | None = None
+        """The rows where something has failed in the atom at hand; None if failing is an error."""
 
-    def holds(self, condition: p.Expression) -> np.ndarray[Any, Any]:
+    def holds(self, condition: p.Expression) -> Array:
         """Where the condition is true (unknown is not), as a boolean array."""
-        value = self._condition(condition)
-        if isinstance(value, pa.Scalar):
-            return np.full(self._count, value.as_py() is True)
-        return np.asarray(pc.fill_null(value, False).to_numpy(zero_copy_only=False), dtype=bool)
+        try:
+            return self._held(condition)
+        except OverflowedError as error:
+            if self._noticed is None:
+                raise DataError(str(error)) from error
+            self._noticed.seen = True
+            return self._held_tolerantly(condition)
+
+    def judged(self, condition: p.Expression) -> tuple[Array, Array | None]:
+        """Where the condition holds, and where it fails (None: nowhere)."""
+        try:
+            return self._held(condition), None
+        except OverflowedError:
+            return self._held_tolerantly(condition), self._held(p.Fails(condition))
 
     def values(self, expression: p.Expression) -> pa.Array:
         """The expression's value for every row."""
+        try:
+            return self._values(expression)
+        except OverflowedError as error:
+            raise DataError(str(error)) from error
+
+    def _values(self, expression: p.Expression) -> pa.Array:
         return full(self._evaluate(expression), self._count)
+
+    def computed(self, expression: p.Expression) -> tuple[pa.Array, Array | None]:
+        """The expression's value for every row, and where it fails (None: nowhere)."""
+        try:
+            return self._values(expression), None
+        except OverflowedError:
+            self._failed = np.zeros(self._count, bool)
+            values, failed, self._failed = self._values(expression), self._failed, None
+            return values, failed
+
+    def _held(self, condition: p.Expression) -> Array:
+        return self._as_mask(self._condition(condition))
+
+    def _held_tolerantly(self, condition: p.Expression) -> Array:
+        outer, self._failed = self._failed, np.zeros(self._count, bool)
+        try:
+            return self._held(condition)
+        finally:
+            self._failed = outer
+
+    def _as_mask(self, value: Column) -> Array:
+        if isinstance(value, pa.Scalar):
+            return np.full(self._count, value.as_py() is True)
+        return np.asarray(pc.fill_null(value, False).to_numpy(zero_copy_only=False), dtype=bool)
 
     def _evaluate(self, node: p.Expression) -> Column:
         try:
             return _NODES[type(node)](self, node)
         except pa.ArrowInvalid as error:
             if "overflow" in str(error):
-                raise DataError(f"integer overflow: a result does not fit 64 bits ({error})") from error
+                raise overflow(error) from error
             raise DataError(Problem(f"a value does not fit its type: {error}", hint=_FITS)) from error
+
+    def _attempt(self, function: Callable[..., Column], *operands: Column) -> Column:
+        """A column of what may leave 64 bits."""
+        try:
+            return function(*operands)
+        except pa.ArrowInvalid as error:
+            if self._failed is None:
+                raise overflow(error) from error
+            values, failed = attempt(function, operands, self._count)
+            self._failed |= failed
+            return values
+
+    def _widened(self, column: pa.Array) -> pa.Array:
+        try:
+            return widen(column)
+        except OverflowedError:
+            if self._failed is None:
+                raise
+            values, failed = attempt(lambda some: pc.cast(some, pa.int64()), (decoded(column),), self._count)
+            self._failed |= failed
+            return values
 
     def _condition(self, node: p.Expression) -> Column:
         """An operand of AND, OR, NOT or WHERE itself. An atomic one, negated or not, that reads an attribute which an event's
         type does not have holds; elsewhere (in RETURN) such an attribute is only NULL.
         """
         node = p.push_not(node)
+        if isinstance(node, p.And | p.Or | p.Fails):
+            return scalar.as_boolean(self._evaluate(node))
+        outer = self._failed
+        if outer is not None:
+            self._failed = np.zeros(self._count, bool)
         result = scalar.as_boolean(self._evaluate(node))
-        if not isinstance(node, p.And | p.Or):
-            for reference in p.walk(node):
-                if isinstance(reference, p.Attribute | p.Aggregate) and reference.name is not None:
-                    lacking = self.lacking(reference)
-                    result = result if lacking is None else pc.or_kleene(result, lacking)
+        failed = self._failed if outer is not None and self._failed is not None and self._failed.any() else None
+        if failed is not None:
+            result = pc.if_else(pa.array(failed), pa.scalar(None, pa.bool_()), full(result, self._count))
+        for reference in p.walk(node):
+            if isinstance(reference, p.Attribute | p.Aggregate) and reference.name is not None:
+                lacking = self.lacking(reference)
+                if lacking is not None:
+                    result = pc.or_kleene(result, lacking)
+                    failed = None if failed is None else failed & ~self._as_mask(lacking)
+        self._failed = outer if failed is None or outer is None else outer | failed
         return result
+
+    def fails(self, node: p.Fails) -> Column:
+        """Where a condition fails: an atom by itself, AND and OR where they would hold if what fails did."""
+        operand = node.operand
+        if not is_atom(operand):
+            held = self._held_tolerantly(tolerant(operand, self._bound.schema))
+            return pa.array(held & ~self._held_tolerantly(operand))
+        outer, self._failed = self._failed, np.zeros(self._count, bool)
+        try:
+            self._condition(operand)
+            return pa.array(self._failed)
+        finally:
+            self._failed = outer
 
     def lacking(self, reference: p.Attribute | p.Aggregate) -> Column | None:
         """Which rows read an event whose type is declared without the attribute; None if no type of the component is."""
@@ -93,7 +189,7 @@ class Evaluator:
         return literal_scalar(node.value)
 
     def attribute(self, node: p.Attribute) -> Column:
-        column = widen(self._rows(node.variable, node.name))
+        column = self._widened(self._rows(node.variable, node.name))
         lacking = self.lacking(node)
         return column if lacking is None else pc.if_else(lacking, pa.scalar(None, column.type), column)
 
@@ -104,10 +200,11 @@ class Evaluator:
         raise AssertionError(f"{node!r} reads a list: see kleene.engine.match_values")
 
     def negate(self, node: p.Negate) -> Column:
-        return pc.negate_checked(self._evaluate(node.operand))
+        return self._attempt(pc.negate_checked, self._evaluate(node.operand))
 
     def arithmetic(self, node: p.Arithmetic) -> Column:
-        return scalar.arithmetic(node.operator, self._evaluate(node.left), self._evaluate(node.right))
+        operation = partial(scalar.arithmetic, node.operator)
+        return self._attempt(operation, self._evaluate(node.left), self._evaluate(node.right))
 
     def comparison(self, node: p.Comparison) -> Column:
         return scalar.compare(node.operator, self._evaluate(node.left), self._evaluate(node.right))
@@ -159,7 +256,7 @@ class Evaluator:
         arguments = [self._evaluate(argument) for argument in node.arguments]
         if node.registered is not None:
             return call_registered(node.registered, [full(argument, self._count) for argument in arguments], self._count)
-        return scalar.call(node.function, arguments)
+        return self._attempt(lambda *given: scalar.call(node.function, given), *arguments)
 
 
 _NODES: dict[type[p.Expression], Callable[[Evaluator, Any], Column]] = {
@@ -175,6 +272,7 @@ _NODES: dict[type[p.Expression], Callable[[Evaluator, Any], Column]] = {
     p.Like: Evaluator.like,
     p.IsNull: Evaluator.is_null,
     p.Not: Evaluator.negation,
+    p.Fails: Evaluator.fails,
     p.And: Evaluator.conjunction,
     p.Or: Evaluator.disjunction,
     p.Call: Evaluator.call,
@@ -230,7 +328,7 @@ def _as_int64(column: pa.Array) -> pa.Array:
         return pc.cast(column, pa.int64())
     except pa.ArrowInvalid as error:
         hint = "cast the column to a float or to text; as it is it can be carried and returned, but not compared"
-        raise DataError(Problem(f"an unsigned integer does not fit 64 bits with a sign: {error}", hint=hint)) from error
+        raise OverflowedError(Problem(f"an unsigned integer does not fit 64 bits with a sign: {error}", hint=hint)) from error
 
 
 def lacking_types(bound: BoundQuery, reference: p.Attribute | p.Aggregate) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.errors import damaged
+from kleene.engine.failing import Noticed
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.restored import integers, require_names
 from kleene.engine.scan import Scan
@@ -59,13 +60,18 @@ class ScannedPlan(Protocol):
 class WorkingMatcher(ABC):
     """The part of a matcher that takes events in; see `kleene.engine.matcher.Matcher`."""
 
+    takes_failing = True
+    """Whether events stay of which a condition leaves 64 bits: a match may tell whether that is an error."""
+
     def __init__(self, plan: ScannedPlan, bad_rows: str, run_rows: int, block: int) -> None:
         self.metrics = Metrics()
         self.bad_rows = BadRows()
         self._run_rows = run_rows
         self._block = block
+        self.noticed = Noticed()
+        """What this matcher knows of values that left 64 bits."""
         self._scan = self._make_scan(plan, bad_rows)
-        self._working = WorkingSet(plan.bound.schema, plan.columns)
+        self._working = WorkingSet(plan.bound.schema, plan.columns, self.noticed)
 
     def _make_scan(self, plan: ScannedPlan, bad_rows: str) -> RowScan:
         """What tells the rows of a batch that matter, with `metrics` and `bad_rows` of this matcher."""
@@ -78,6 +84,7 @@ class WorkingMatcher(ABC):
             self.metrics,
             self.bad_rows,
             keep_irrelevant=plan.all_rows,
+            noticed=self.noticed if self.takes_failing else None,
         )
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

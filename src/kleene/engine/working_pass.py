@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.errors import DataError
+from kleene.engine.filter_constants import OVERFLOW
 from kleene.engine.filter_values import filter_column
-from kleene.engine.filters import ColumnSpec
+from kleene.engine.filters import ColumnSpec, Computed
 from kleene.engine.grouping import Groups, combined_codes, group_rows, value_codes, without_nulls
 from kleene.engine.matcher import Metrics
 from kleene.engine.matches import Matches
@@ -200,9 +201,14 @@ class WorkingPass:
             for component in branch.negation.components
         ]
 
-    def _filter_column(self, spec: ColumnSpec) -> pa.Array:
+    def _filter_column(self, spec: ColumnSpec) -> Computed:
         roles = [bit for (variable, _), bit in self._bits.items() if variable == spec.variable]
         return filter_column(spec, self._plan.bound, self._working, sum(1 << bit for bit in roles))
+
+    def note_overflow(self, constants: Array) -> None:
+        """Takes over whether a filter met a value that left 64 bits."""
+        if constants[OVERFLOW]:
+            self._working.noticed.seen = True
 
     def _earliest_in(self, events: int) -> int | None:
         """The time of the earliest event that a later match may have; if windows count events, of at most so many."""

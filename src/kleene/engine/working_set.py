@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from kleene.common.columns import concat, decoded, require_safe_times, row_numbers, select, take, unchecked_times
 from kleene.common.errors import DataError
 from kleene.common.schema import EventSchema
+from kleene.engine.failing import Noticed
 from kleene.engine.kernels.rows import first_descent
 
 Array = np.ndarray[Any, Any]
@@ -24,10 +25,12 @@ Array = np.ndarray[Any, Any]
 class WorkingSet:
     """Relevant rows in stream order: `[0, kept)` were seen by an earlier run, the rest are new."""
 
-    def __init__(self, schema: EventSchema, columns: Sequence[str]) -> None:
+    def __init__(self, schema: EventSchema, columns: Sequence[str], noticed: Noticed | None = None) -> None:
         self._schema = schema
         self.time = schema.time
         self._names = list(columns)
+        self.noticed = noticed or Noticed()
+        """What of these events left 64 bits."""
         self._batches: list[pa.RecordBatch] = []
         self._rows: list[Array] = []
         self._ts: list[Array] = []
@@ -111,6 +114,16 @@ class WorkingSet:
             self._columns[name] = concat(pieces)
         return self._columns[name]
 
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the columns that are kept."""
+        return pa.schema([(name, self.column(name).type) for name in self._names])
+
+    def batch(self, begin: int, end: int) -> pa.RecordBatch:
+        """The rows `[begin, end)` with the columns that are kept."""
+        columns = [self.column(name).slice(begin, end - begin) for name in self._names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
     def source(self, name: str, rows: Array) -> tuple[pa.Array, Array]:
         """A column and the rows of it that hold the values at the given rows; the input itself where there is one batch."""
         if len(self._batches) == 1 and name not in self._columns and self._rows[0].size < self._batches[0].num_rows:
@@ -163,6 +176,7 @@ class WorkingSet:
         """Ends a run: rows at or before the horizon will never matter again; without one everything is kept."""
         if horizon is not None and (self.horizon is None or horizon > self.horizon):
             self.horizon = horizon
+            self.noticed.forget(horizon)
         first = 0 if horizon is None else int(np.searchsorted(self.ts, horizon, side="right"))
         ts, masks = self.ts[first:].copy(), self.masks[first:].copy()
         if ts.size:

@@ -172,6 +172,16 @@ class Not(Expression):
 
 
 @dataclass(frozen=True, slots=True)
+class Fails(Expression):
+    """Whether evaluating a condition leaves 64 bits; never unknown, and nothing that a query can say.
+
+    See `kleene.pattern.faults`.
+    """
+
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class And(Expression):
     """Two or more conjuncts, none of which is itself an `And`."""
 

@@ -36,6 +36,7 @@ from kleene.pattern.predicates import (
     Element,
     Equivalence,
     Expression,
+    Fails,
     In,
     IsNull,
     Length,
@@ -195,6 +196,8 @@ def _operator_text(expression: Expression) -> str:
             return f"{_wrapped(operand, _SUM)} LIKE {_wrapped(pattern, _SUM)}"
         case IsNull(operand):
             return f"{_wrapped(operand, _SUM)} IS NULL"
+        case Fails(operand):
+            return f"FAILS({expression_text(operand)})"
     raise AssertionError(f"no text for {type(expression).__name__}")
 
 

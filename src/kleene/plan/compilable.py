@@ -13,6 +13,7 @@ from kleene.pattern.moments import FineMoment
 
 COMPILED = (
     p.Attribute, p.Literal, p.Arithmetic, p.Negate, p.Comparison, p.In, p.Between, p.IsNull, p.Not, p.And, p.Or,
+    p.Fails,
 )  # fmt: skip
 
 

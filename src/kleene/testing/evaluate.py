@@ -11,10 +11,12 @@ Plain and slow on purpose: the tree is walked for every evaluation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 
+from kleene.common.errors import DataError
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.kinds import kind_of
 from kleene.pattern.predicates import (
@@ -96,26 +98,50 @@ def condition(bound: BoundQuery, expression: Expression) -> Condition:
 
 
 def holds(item: Condition, frame: Frame) -> bool:
-    """Whether a condition is true for every element its quantifiers range over; unknown is not true."""
+    """Whether a condition is true for every element its quantifiers range over; unknown is not true. An error is raised only
+    if it is true for all the others.
+    """
     if not item.running and not item.each:
         return truth(item.expression, frame) is True
+    error: DataError | None = None
     later = [range(1, len(_elements(frame, variable))) for variable in item.running]
     every = [range(len(_elements(frame, variable))) for variable in item.each]
     for choice in product(*later, *every):
         current = dict(zip(item.running, choice[: len(item.running)], strict=True))
         each = dict(zip(item.each, choice[len(item.running) :], strict=True))
         here = Frame(frame.bound, frame.events, frame.types, frame.bindings, current, each)
-        if truth(item.expression, here) is not True:
-            return False
+        try:
+            if truth(item.expression, here) is not True:
+                return False
+        except DataError as found:
+            error = error or found
+    if error is not None:
+        raise error
+    return True
+
+
+def all_hold(asked: Iterable[Callable[[], bool]]) -> bool:
+    """Whether all conditions hold; an error of one is raised only if the others do."""
+    error: DataError | None = None
+    for ask in asked:
+        try:
+            if not ask():
+                return False
+        except DataError as found:
+            error = error or found
+    if error is not None:
+        raise error
     return True
 
 
 def truth(expression: Expression, frame: Frame) -> bool | None:
-    """The three-valued truth of a condition; unknown is None."""
+    """The three-valued truth of a condition; unknown is None. An error in an operand of AND (OR) is raised only if no other one
+    is false or unknown (true).
+    """
     if isinstance(expression, And):
-        return _all(truth(operand, frame) for operand in expression.operands)
+        return _decided([partial(truth, operand, frame) for operand in expression.operands], every=True)
     if isinstance(expression, Or):
-        return _any(truth(operand, frame) for operand in expression.operands)
+        return _decided([partial(truth, operand, frame) for operand in expression.operands], every=False)
     if isinstance(expression, Not):
         return _untruth(expression.operand, frame)
     if _reads_lacking(expression, frame):
@@ -127,15 +153,30 @@ def truth(expression: Expression, frame: Frame) -> bool | None:
 def _untruth(expression: Expression, frame: Frame) -> bool | None:
     """The truth of NOT expression, which is pushed to the atoms: one that reads what a type lacks holds negated, too."""
     if isinstance(expression, And):
-        return _any(_untruth(operand, frame) for operand in expression.operands)
+        return _decided([partial(_untruth, operand, frame) for operand in expression.operands], every=False)
     if isinstance(expression, Or):
-        return _all(_untruth(operand, frame) for operand in expression.operands)
+        return _decided([partial(_untruth, operand, frame) for operand in expression.operands], every=True)
     if isinstance(expression, Not):
         return truth(expression.operand, frame)
     if _reads_lacking(expression, frame):
         return True
     result = value(expression, frame)
     return None if result is None else not result
+
+
+def _decided(operands: Sequence[Callable[[], bool | None]], *, every: bool) -> bool | None:
+    """AND (every) or OR of operands, some of which may fail."""
+    found: list[bool | None] = []
+    error: DataError | None = None
+    for operand in operands:
+        try:
+            found.append(operand())
+        except DataError as raised:
+            error = error or raised
+    hidden = (False in found or None in found) if every else True in found
+    if error is not None and not hidden:
+        raise error
+    return _all(iter(found)) if every else _any(iter(found))
 
 
 def _all(parts: Iterator[bool | None]) -> bool | None:
@@ -232,8 +273,21 @@ def value(expression: Expression, frame: Frame) -> Value:
         case Call():
             return _call_value(expression, frame)
         case And() | Or() | Not():
+            _compute(expression, frame)
             return truth(expression, frame)
     raise AssertionError(f"no meaning for {expression!r} in a bound query")
+
+
+def _compute(expression: Expression, frame: Frame) -> None:
+    """Computes all that is in a condition which is a value: inside an atom, and in RETURN, every error counts."""
+    match expression:
+        case And(operands) | Or(operands):
+            for operand in operands:
+                _compute(operand, frame)
+        case Not(operand):
+            _compute(operand, frame)
+        case _:
+            truth(expression, frame)
 
 
 def _call_value(node: Call, frame: Frame) -> Value:
@@ -282,8 +336,11 @@ def aggregate(function: AggregateFunction, values: Sequence[Value]) -> Value:
         return _stddev([float(item) for item in known])
     total = known[0]
     for item in known[1:]:
-        total = functions.arithmetic("+", total, item)
-    return total if function is AggregateFunction.SUM else functions.arithmetic("/", total, len(known))
+        total += item
+    # Of integers a sum is exact, and an error only if it does not fit itself.
+    if function is AggregateFunction.SUM:
+        return functions.checked(total)
+    return functions.arithmetic("/", total, len(known))
 
 
 def _stddev(known: Sequence[float]) -> float | None:

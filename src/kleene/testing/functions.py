@@ -44,7 +44,8 @@ def _is_int(value: Value) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _checked(value: Value) -> Value:
+def checked(value: Value) -> Value:
+    """A value, if it fits."""
     if _is_int(value) and not INT64_MIN <= value <= INT64_MAX:
         raise DataError("integer overflow: the result does not fit 64 bits")
     return value
@@ -63,11 +64,11 @@ def arithmetic(symbol: str, left: Value, right: Value) -> Value:
     if isinstance(left, float) != isinstance(right, float) and _number(left) and _number(right):
         left, right = float(left), float(right)
     if symbol == "+":
-        return _checked(left + right)
+        return checked(left + right)
     if symbol == "-":
-        return _checked(left - right)
+        return checked(left - right)
     if symbol == "*":
-        return _checked(left * right)
+        return checked(left * right)
     if symbol == "/":
         return float(left) / float(right) if _number(left) and _number(right) else left / right
     assert symbol == "%", symbol
@@ -77,7 +78,7 @@ def arithmetic(symbol: str, left: Value, right: Value) -> Value:
 
 
 def negate(value: Value) -> Value:
-    return None if value is None else _checked(-value)
+    return None if value is None else checked(-value)
 
 
 def _number(value: Value) -> bool:
@@ -199,7 +200,7 @@ def _concat(*values: Value) -> str:
 
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {
-    "abs": lambda x: _checked(abs(x)),
+    "abs": lambda x: checked(abs(x)),
     "floor": _whole(math.floor),
     "ceil": _whole(math.ceil),
     "sqrt": _sqrt,

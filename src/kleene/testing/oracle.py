@@ -16,14 +16,15 @@ Readings chosen where the text leaves room:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.normalize import Branch
 from kleene.pattern.policies import Output, Strategy
-from kleene.testing.evaluate import Frame, value
+from kleene.testing.evaluate import Frame, all_hold, value
 from kleene.testing.functions import Value
 from kleene.testing.oracle_aggregate import AggregateRow, aggregate_rows
-from kleene.testing.oracle_any import assignments
+from kleene.testing.oracle_any import assignments, conditions_hold
 from kleene.testing.oracle_bad_rows import good_rows
 from kleene.testing.oracle_branch import Elements, Match, bindings_of, extremes
 from kleene.testing.oracle_negation import negated
@@ -39,7 +40,7 @@ def matches(bound: BoundQuery, events: Sequence[Mapping[str, Value]], *, ties: T
     found: dict[Match, None] = {}
     for branch in bound.branches:
         for chosen in _positive_matches(stream, branch):
-            if not negated(stream, branch, chosen):
+            if all_hold((partial(_conditions_hold, stream, branch, chosen), partial(_is_spared, stream, branch, chosen))):
                 found[_as_match(branch, chosen)] = None
     ordered = sorted(found, key=lambda match: _output_order(stream, match))
     return _non_overlap(stream, ordered) if bound.query.output is Output.NON_OVERLAP else ordered
@@ -61,6 +62,15 @@ def _positive_matches(stream: Stream, branch: Branch) -> Iterator[tuple[Elements
     if stream.bound.query.strategy is Strategy.SKIP_TILL_ANY_MATCH:
         return assignments(stream, branch)
     return accepting_runs(stream, branch)
+
+
+def _conditions_hold(stream: Stream, branch: Branch, chosen: tuple[Elements, ...]) -> bool:
+    """What was not decided while it was found: the errors of an assignment."""
+    return stream.bound.query.strategy is not Strategy.SKIP_TILL_ANY_MATCH or conditions_hold(stream, branch, chosen)
+
+
+def _is_spared(stream: Stream, branch: Branch, chosen: tuple[Elements, ...]) -> bool:
+    return not negated(stream, branch, chosen)
 
 
 def _as_match(branch: Branch, chosen: tuple[Elements, ...]) -> Match:

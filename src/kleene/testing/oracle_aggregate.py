@@ -32,11 +32,12 @@ from kleene.pattern.predicates import (
     Length,
     Literal,
     Name,
+    Negate,
     transform,
     walk,
 )
 from kleene.testing.evaluate import Condition, Frame, attribute, truth
-from kleene.testing.functions import Value, call, plain
+from kleene.testing.functions import Value, call, checked, plain
 from kleene.testing.oracle_branch import Match, extremes
 from kleene.testing.oracle_stream import FREE, Key, OrderKey, Stream, Ties, make_stream, merge, merge_all
 
@@ -69,6 +70,10 @@ def aggregate_rows(
 ) -> list[AggregateRow]:
     """The rows of an AGG query in order of time, HAVING applied."""
     stream = make_stream(bound, events, ties)
+    for position in stream.sorted_positions:
+        for event in bound.components:
+            if stream.types[position] in event.types and merge(stream.start_key, stream.keys[position]) is not None:
+                _passes_alone(stream, event, position)  # an error is that of the event, whatever it could be part of
     found = _live_by_trigger(stream, matches_of)
     rows: list[tuple[tuple[int, int, OrderKey], AggregateRow]] = []
     for trigger, live in found.items():
@@ -80,7 +85,11 @@ def aggregate_rows(
         taken = {(stream.instants[trigger], _group(stream, stream.keys[trigger])) for trigger in found}
         rows.extend(_expiries(stream, matches_of, taken))
     rows.sort(key=lambda item: item[0])
-    return [row for _, row in rows if _having(stream, row)]
+    shown = [row for _, row in rows if _having(stream, row)]
+    for row in shown:
+        for item in row.values.values():
+            checked(item)
+    return shown
 
 
 def _live_by_trigger(stream: Stream, matches_of: MatchesOf) -> dict[int, list[Live]]:
@@ -138,11 +147,8 @@ def _is_trigger(stream: Stream, p: int) -> bool:
 def _passes_alone(stream: Stream, event: Event, p: int) -> bool:
     """Whether an event satisfies the predicates on one component alone; of a Kleene component those on every element."""
     bindings: dict[str, int | tuple[int, ...]] = {event.variable: (p,) if event.is_kleene else p}
-    return all(
-        stream.holds(item, bindings)
-        for item in stream.conditions
-        if item.variables <= {event.variable} and (not event.is_kleene or _on_each(item))
-    )
+    alone = (item for item in stream.conditions if item.variables <= {event.variable})
+    return stream.all_hold((item for item in alone if not event.is_kleene or _on_each(item)), bindings)
 
 
 def _on_each(item: Condition) -> bool:
@@ -231,6 +237,10 @@ def _having(stream: Stream, row: AggregateRow) -> bool:
     known = {**dict(zip(stream.bound.query.group_by, row.group, strict=True)), **row.values}
 
     def fill(node: Expression) -> Expression:
-        return Literal(known[node.name]) if isinstance(node, Name) else node
+        if not isinstance(node, Name):
+            return node
+        filled = Literal(known[node.name])
+        # A sum beyond 64 bits is an error of the atom that reads it.
+        return filled if not isinstance(filled.value, int) or -(2**63) <= filled.value < 2**63 else Negate(Negate(filled))
 
     return truth(transform(having, fill), Frame(stream.bound, stream.events, stream.types, {})) is True

@@ -1,14 +1,19 @@
 """skip_till_any_match: every assignment of events that respects order, predicates and window (semantics section 4).
 
 Prunes only with what every completed match must satisfy: order, distinct events, equivalence, the time window, and conditions
-whose variables are all bound. Exponential in the number of events under Kleene plus.
+whose variables are all bound, unless they fail: what is found then is decided by `conditions_hold`.
+
+Exponential in the number of events under Kleene plus.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
+from kleene.common.errors import DataError
 from kleene.pattern.normalize import Branch
+from kleene.testing.evaluate import Bindings, Condition
 from kleene.testing.oracle_branch import Elements, bindings_of, extremes, limits, place
 from kleene.testing.oracle_stream import Key, Stream, merge
 
@@ -35,14 +40,30 @@ def assignments(stream: Stream, branch: Branch) -> Iterator[tuple[Elements, ...]
             if agreed is None or not _fits(stream, branch, chosen, elements, p):
                 continue
             bindings = bindings_of(branch, (*chosen, more))
-            if not all(stream.holds(item, bindings) for item in placed.growing[index]):
+            if not _may_hold(stream, placed.growing[index], bindings):
                 continue
-            if len(more) >= low and all(stream.holds(item, bindings) for item in placed.closing[index]):
+            if len(more) >= low and _may_hold(stream, placed.closing[index], bindings):
                 yield from bind((*chosen, more), agreed)
             if high is None or len(more) < high:
                 yield from grow(chosen, more, agreed)
 
     return bind((), stream.start_key)
+
+
+def conditions_hold(stream: Stream, branch: Branch, chosen: tuple[Elements, ...]) -> bool:
+    """Whether an assignment satisfies all conditions; an error of one is raised only if the others hold."""
+    placed = place(stream, branch)
+    items = (item for of_one in zip(placed.growing, placed.closing, strict=True) for each in of_one for item in each)
+    return stream.all_hold(items, bindings_of(branch, chosen))
+
+
+def _may_hold(stream: Stream, items: Sequence[Condition], bindings: Bindings) -> bool:
+    """Whether no condition is against it; one that fails is not."""
+    for item in items:
+        with suppress(DataError):
+            if not stream.holds(item, bindings):
+                return False
+    return True
 
 
 def _fits(stream: Stream, branch: Branch, chosen: tuple[Elements, ...], elements: Elements, p: int) -> bool:

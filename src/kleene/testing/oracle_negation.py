@@ -7,14 +7,22 @@ the interval.
 
 from __future__ import annotations
 
+from functools import partial
+
+from kleene.common.errors import DataError
 from kleene.pattern.normalize import Branch, Negative
+from kleene.testing.evaluate import all_hold
 from kleene.testing.oracle_branch import Elements, bindings_of, extremes
 from kleene.testing.oracle_stream import Key, Stream, merge, merge_all
 
 
 def negated(stream: Stream, branch: Branch, chosen: tuple[Elements, ...]) -> bool:
-    """Whether some negative component occurs in its interval."""
-    return any(_occurs(stream, branch, chosen, negative) for negative in branch.negatives)
+    """Whether some negative component occurs in its interval; an error is raised only if none surely does."""
+    return not all_hold(partial(_is_absent, stream, branch, chosen, negative) for negative in branch.negatives)
+
+
+def _is_absent(stream: Stream, branch: Branch, chosen: tuple[Elements, ...], negative: Negative) -> bool:
+    return not _occurs(stream, branch, chosen, negative)
 
 
 def _occurs(stream: Stream, branch: Branch, chosen: tuple[Elements, ...], negative: Negative) -> bool:
@@ -23,6 +31,7 @@ def _occurs(stream: Stream, branch: Branch, chosen: tuple[Elements, ...], negati
     bindings = bindings_of(branch, chosen)
     known = {*bindings, negative.event.variable}
     conditions = [c for c in stream.conditions if negative.event.variable in c.variables and c.variables <= known]
+    error: DataError | None = None
     for p in stream.sorted_positions:
         if stream.types[p] not in negative.event.types or merge(key, stream.keys[p]) is None:
             continue
@@ -30,8 +39,13 @@ def _occurs(stream: Stream, branch: Branch, chosen: tuple[Elements, ...], negati
             continue  # it means an event that the match does not bind
         if _in_interval(stream, chosen, negative, key, p):
             occurrence = {**bindings, negative.event.variable: p}
-            if all(stream.holds(item, occurrence) for item in conditions):
-                return True
+            try:
+                if stream.all_hold(conditions, occurrence):
+                    return True
+            except DataError as found:
+                error = error or found
+    if error is not None:
+        raise error
     return False
 
 

@@ -8,6 +8,7 @@ Readings chosen where the text leaves room:
 - The branches of OR and of optional components are automata of their own: `SEQ(A a, B? b, C c)` runs as `A B C` and as `A C`.
 - `T{n,m}`: the take condition fails after m elements, the proceed condition before n.
 - The window is part of the begin and take conditions; a run out of its time window ends.
+- An error of a condition counts at an edge that a run has come to, if nothing else there is against it.
 - If the last component is Kleene, its proceed condition decides which prefixes are matches.
 
 Cost: polynomial in the number of events per run; every run is a separate tuple.
@@ -17,9 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from kleene.pattern.normalize import Branch
 from kleene.pattern.policies import Strategy
+from kleene.testing.evaluate import all_hold
 from kleene.testing.oracle_branch import Elements, Placed, bindings_of, limits, place
 from kleene.testing.oracle_stream import Key, Stream, merge
 
@@ -62,10 +65,9 @@ class Automaton:
         """All that a run becomes when the stream brings an event."""
         if self._is_open(run):
             moved = self.take(run, event)
-            if self.may_proceed(run):
-                begun = self.begin(run, event)
-                if begun is not None:
-                    yield begun
+            begun: list[Run] = []
+            if all_hold((partial(self.may_proceed, run), partial(self._begins, run, event, begun))):
+                yield from begun
         else:
             moved = self.begin(run, event)
         if moved is not None:
@@ -80,6 +82,12 @@ class Automaton:
             return None
         return self._select(run, (*run.selected, (event,)), event)
 
+    def _begins(self, run: Run, event: int, begun: list[Run]) -> bool:
+        """Whether the event begins the next component; what the run becomes is added to `begun`."""
+        found = self.begin(run, event)
+        begun.extend(() if found is None else (found,))
+        return found is not None
+
     def take(self, run: Run, event: int) -> Run | None:
         """The run after the event became one more element of its Kleene component."""
         high = limits(self.branch.positives[len(run.selected) - 1])[1]
@@ -93,7 +101,7 @@ class Automaton:
         if len(run.selected[-1]) < limits(self.branch.positives[index])[0]:
             return False
         bindings = bindings_of(self.branch, run.selected)
-        return all(self.stream.holds(item, bindings) for item in self.placed.closing[index])
+        return self.stream.all_hold(self.placed.closing[index], bindings)
 
     def ignores(self, run: Run, event: int, selected: bool) -> bool:
         """The condition of the ignore edge; `selected` is whether the take (at `p[i]`) or begin condition holds."""
@@ -119,7 +127,7 @@ class Automaton:
         if key is None or not stream.within(selected[0][0], event, key):
             return None
         bindings = bindings_of(self.branch, selected)
-        if not all(stream.holds(item, bindings) for item in self.placed.growing[index]):
+        if not stream.all_hold(self.placed.growing[index], bindings):
             return None
         return Run(selected, key)
 

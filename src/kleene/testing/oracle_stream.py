@@ -17,6 +17,7 @@ import datetime as dt
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from kleene.common.errors import DataError, Problem
@@ -24,7 +25,7 @@ from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Aggregate, Attribute, Comparison, Element, Length, walk
 from kleene.pattern.predicates import Literal as Constant
-from kleene.testing.evaluate import Bindings, Condition, Frame, condition, holds
+from kleene.testing.evaluate import Bindings, Condition, Frame, all_hold, condition, holds
 from kleene.testing.functions import Value, compare, plain
 
 Ties = Literal["error", "arrival"]
@@ -65,6 +66,10 @@ class Stream:
 
     def holds(self, item: Condition, bindings: Bindings) -> bool:
         return holds(item, Frame(self.bound, self.events, self.types, bindings))
+
+    def all_hold(self, items: Iterable[Condition], bindings: Bindings) -> bool:
+        """Whether all conditions hold; an error of one is raised only if the others do."""
+        return all_hold(partial(self.holds, item, bindings) for item in items)
 
     def distance(self, first: int, last: int, key: Key) -> int:
         """`position(last) - position(first)` counted over all events of the partition with this key."""
@@ -236,8 +241,11 @@ def _bindable(stream: Stream, position: int) -> bool:
         for element, elements in ways.items():
             reads = (element, Element.EACH) if stream.bound.query.strategy is Strategy.SKIP_TILL_ANY_MATCH else (element,)
             alone = (item for item in stream.conditions if any(_reads_only(item, event.variable, one) for one in reads))
-            if all(stream.holds(item, {event.variable: elements}) for item in alone):
-                return True
+            try:
+                if all_hold(partial(stream.holds, item, {event.variable: elements}) for item in alone):
+                    return True
+            except DataError:
+                continue  # if that is an error, it is not that of a tie
     return False
 
 

@@ -20,6 +20,8 @@ element; and, for a run alone in a Kleene state or waiting, which is the next ev
 # Rows of `flags`: which runs take and begin (also with regard to what each element must satisfy), and which stand and agree.
 TAKEN, BEGUN, FURTHER_TAKEN, FIRST_BEGUN, STANDING = range(5)
 FLAG_ROWS = 5
+FAILING = 2
+"""In `flags`, of an edge of which something fails and nothing else is against it; only filters that look for errors say so."""
 
 # Slots of every run.
 NODE, START, LAST, DIGIT_OF_RUN, SIZE, OLDEST = range(6)
@@ -57,7 +59,7 @@ ANY, NEXT, PARTITION, STRICT = range(4)
     STARTED,
     PEAK,
     CREATED,
-    OVERFLOWED,
+    FAILED,
 ) = range(15)
 STATE_FIELDS = 15
 

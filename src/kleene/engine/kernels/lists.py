@@ -17,9 +17,6 @@ from kleene.engine.kernels import kernel
 
 Array = np.ndarray[Any, Any]
 
-INT64_MAX = 2**63 - 1
-INT64_MIN = -(2**63)
-
 PARTIALS = 64
 """Room for the parts of an exact sum: they do not overlap, so 2098 / 53 of them cover all exponents of a float."""
 
@@ -35,21 +32,22 @@ def take_lists(offsets: Array, places: Array, chosen: Array, out_offsets: Array,
 
 
 @kernel
-def sum_integers(values: Array, valid: Array, starts: Array, ends: Array, sums: Array) -> bool:
-    """The sum of each range, 0 of nothing; returns whether one did not fit 64 bits (the sums are then meaningless)."""
+def sum_integers(values: Array, valid: Array, starts: Array, ends: Array, sums: Array, wraps: Array) -> None:
+    """The sum of each range, 0 of nothing: its lower 64 bits, and how often these were left at the upper end, less how often at
+    the lower.
+    """
     for row in range(starts.size):
         total = np.int64(0)
+        left = 0
         for position in range(starts[row], ends[row]):
             if valid[position]:
                 value = values[position]
-                if value > 0:
-                    if total > INT64_MAX - value:
-                        return True
-                elif total < INT64_MIN - value:
-                    return True
-                total += value
+                before = total
+                total = total + value
+                if (before ^ total) & (value ^ total) < 0:
+                    left += 1 if value > 0 else -1
         sums[row] = total
-    return False
+        wraps[row] = left
 
 
 @kernel

@@ -52,7 +52,7 @@ class Rules(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Columns by place that comparisons read, see `kleene.engine.filters.fill_columns`: `valid` ends with those of floats."""
+    """Columns by place that comparisons read, see `filter_values.fill_columns`: `valid` ends with those of floats."""
 
     ints: Array
     floats: Array

@@ -36,6 +36,8 @@ from kleene.engine.kernels.layout import (
     DIGIT_OF_RUN,
     DONE,
     EARLIEST,
+    FAILED,
+    FAILING,
     FILTERED,
     FIRST_BEGUN,
     FOUND,
@@ -133,7 +135,7 @@ def _begin(
         for test in range(tests.shape[0]):
             runs[target, META + test, j] = max(runs[target, META + test, j], tests[test, place])
         accumulate(
-            component, place, True, target, j, components, accumulators, runs, run_floats, ints, floats, valid, state
+            component, place, True, target, j, components, accumulators, runs, run_floats, ints, floats, valid
         )  # fmt: skip
         counts[target] = j + 1
         touched[target] = touched[0] = 1
@@ -206,8 +208,7 @@ def _advance(
                 state[LIVE] -= n - w
             continue
         state[STEPS] += n
-        takes = 0
-        begins = 0
+        takes, begins = 0, 0
         length_slot = components[LENGTH_SLOT, component]
         for k in range(n):
             alive = now - clock[runs[s, START, k]] < window
@@ -276,6 +277,7 @@ def _advance(
                 continue
             took = flags[TAKEN, k] == 1
             begun = flags[BEGUN, k] == 1
+            state[FAILED] |= (flags[TAKEN, k] | flags[BEGUN, k]) & FAILING
             if begun and flags[begun_row, k] == 1:
                 fork = runs[s, DIGIT_OF_RUN, k] if is_open else -1
                 _begin(
@@ -308,7 +310,7 @@ def _advance(
                 runs[s, LAST, j] = place
                 runs[s, SIZE, j] += 1
                 changed = accumulate(
-                    component, place, False, s, j, components, accumulators, runs, run_floats, ints, floats, valid, state
+                    component, place, False, s, j, components, accumulators, runs, run_floats, ints, floats, valid
                 )  # fmt: skip
                 for test in range(tests.shape[0]):
                     changed = changed or tests[test, place] > runs[s, META + test, j]
@@ -344,6 +346,7 @@ def _advance(
                 ints.ctypes, floats.ctypes, valid.ctypes, constants.ctypes, flags.ctypes, nodes.ctypes,
                 scratch.ctypes, mask.ctypes,
             )  # fmt: skip
+        state[FAILED] |= flags[FIRST_BEGUN, 0] == FAILING
         if flags[FIRST_BEGUN, 0] == 1:
             _begin(
                 0, nowhere, 0, -1, place, emits, components, accumulators, runs, run_floats, counts, touched, tests, nodes,
@@ -369,6 +372,7 @@ def _advance(
                     mask.ctypes,
                 )  # fmt: skip
             for k in range(n):
+                state[FAILED] |= flags[BEGUN, k] == FAILING
                 if flags[BEGUN, k] == 1:
                     found[FOUND_NODE, state[FOUND]] = runs[s, NODE, k]
                     found[FOUND_PLACE, state[FOUND]] = place
@@ -545,7 +549,7 @@ def run_automaton(
                     runs[s, LAST, 0] = place
                     runs[s, SIZE, 0] += 1
                     accumulate(
-                        of, place, False, s, 0, components, accumulators, runs, run_floats, ints, floats, valid, state
+                        of, place, False, s, 0, components, accumulators, runs, run_floats, ints, floats, valid
                     )  # fmt: skip
                     place += 1
                     continue

@@ -28,7 +28,6 @@ from kleene.engine.kernels.layout import (
     META,
     MINIMUM,
     OTHER,
-    OVERFLOWED,
     PLACE_SLOT,
     PREVIOUS,
     SUM,
@@ -62,7 +61,6 @@ def accumulate(
     ints: Array,
     floats: Array,
     valid: Array,
-    state: Array,
 ) -> bool:
     """Brings the computation state of a run up to date with an event that was selected for a component; whether anything is
     different then that conditions read.
@@ -95,12 +93,15 @@ def accumulate(
         elif operation <= MAXIMUM:
             before = 0 if first else runs[target, slot, j]
             after = before
+            if first and operation == SUM:
+                runs[target, accumulators[entry, 5], j] = 0
             if known:
                 x = ints[column, place]
                 if operation == SUM:
                     after = before + x
-                    if (before >= 0) == (x >= 0) and (after >= 0) != (x >= 0):
-                        state[OVERFLOWED] = 1
+                    if (before ^ after) & (x ^ after) < 0:
+                        runs[target, accumulators[entry, 5], j] += 1 if x > 0 else -1
+                        changed = True
                 elif operation == MINIMUM:
                     after = x if count == 0 or x < before else before
                 elif count_slot < 0:

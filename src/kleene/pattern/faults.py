@@ -1,0 +1,149 @@
+"""Conditions whose evaluation may fail: integers that leave 64 bits (semantics, "Errors of the data").
+
+An error is a third outcome beside "holds" and "does not hold". It is the atoms of a condition that fail; what fails neither
+holds nor does its negation. AND and OR then decide as Kleene's logic does, with the error in the place of unknown: an operand
+that decides hides it. So a condition *tolerates* errors if its atoms are asked whether they hold or fail, and it fails where
+it would then hold, and does not without.
+
+Mechanisms treat what fails as what does not hold, and note that something did. An error of the answer is then a match of one
+of the queries of `faulty_queries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from kleene.common.schema import EventSchema, Kind
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.conditions import condition_of
+from kleene.pattern.kinds import kind_of
+from kleene.pattern.policies import Output
+from kleene.pattern.predicates import (
+    Aggregate,
+    AggregateFunction,
+    And,
+    Arithmetic,
+    Attribute,
+    Call,
+    Expression,
+    Fails,
+    Literal,
+    Negate,
+    Not,
+    Or,
+    children,
+    push_not,
+    variables,
+    walk,
+)
+
+EXACT = (Kind.INTEGER, Kind.DURATION, Kind.TIMESTAMP)
+"""Kinds of values that have 64 bits."""
+
+
+def is_fallible(expression: Expression, schema: EventSchema) -> bool:
+    """Whether evaluating an expression can leave 64 bits.
+
+    >>> schema = EventSchema({"x": Kind.INTEGER, "y": Kind.FLOAT}, "x")
+    >>> [is_fallible(Negate(Attribute("a", name)), schema) for name in "xy"]
+    [True, False]
+    """
+    return any(_computes(node, schema) for node in walk(expression))
+
+
+def _computes(node: Expression, schema: EventSchema) -> bool:
+    if isinstance(node, Arithmetic):
+        return node.operator in "+-*/" and kind_of(node, schema) in EXACT
+    if isinstance(node, Aggregate) and node.name is not None:
+        kind = kind_of(Attribute(node.variable, node.name), schema)
+        if node.function is AggregateFunction.AVG:
+            return kind is Kind.DURATION
+        return node.function is AggregateFunction.SUM and kind in EXACT
+    if isinstance(node, Negate) or (isinstance(node, Call) and node.registered is None and node.function == "abs"):
+        return kind_of(node, schema) in EXACT
+    return False
+
+
+def may_fail(expression: Expression, schema: EventSchema, greatest: Callable[[str], float], count: int) -> bool:
+    """Whether an expression may leave 64 bits, given the greatest absolute value of each attribute and how many elements there
+    are at most.
+    """
+    limit = 2.0**63
+
+    def size(node: Expression) -> float:
+        """The greatest absolute value there can be; infinite once something may not fit."""
+        if isinstance(node, Attribute | Aggregate):
+            own = greatest(node.name) if node.name is not None and schema.columns[node.name] in EXACT else 0.0
+            return own * count if isinstance(node, Aggregate) and node.function is AggregateFunction.SUM else own
+        if isinstance(node, Literal):
+            value = node.value
+            return abs(value) / timedelta(microseconds=1) * 1e3 if isinstance(value, timedelta) else _magnitude(value)
+        parts = [size(child) for child in children(node)]
+        found = max(parts, default=0.0)
+        if isinstance(node, Arithmetic) and node.operator in "+-":
+            found = sum(parts)
+        elif isinstance(node, Arithmetic) and node.operator == "*":
+            found = parts[0] * parts[1]
+        return found if found < limit else float("inf")
+
+    return is_fallible(expression, schema) and size(expression) >= limit / 2
+
+
+def _magnitude(value: object) -> float:
+    return float(abs(value)) if isinstance(value, int | float) else 0.0
+
+
+def tolerant(condition: Expression, schema: EventSchema) -> Expression:
+    """The condition that holds where the given one holds or fails."""
+    condition = push_not(condition)
+    if isinstance(condition, And | Or):
+        return type(condition)(tuple(tolerant(operand, schema) for operand in condition.operands))
+    return Or((condition, Fails(condition))) if is_fallible(condition, schema) else condition
+
+
+def is_atom(condition: Expression) -> bool:
+    """Whether a condition is neither AND nor OR, nor the negation of one."""
+    condition = push_not(condition)
+    inner = condition.operand if isinstance(condition, Not) else condition
+    return not isinstance(inner, And | Or | Not)
+
+
+def fallible_conjuncts(bound: BoundQuery) -> tuple[Expression, ...]:
+    """The conjuncts that can fail."""
+    return tuple(item for item in bound.conjuncts if is_fallible(item, bound.schema))
+
+
+def faulty_queries(bound: BoundQuery) -> Iterator[tuple[BoundQuery, Expression | None]]:
+    """Queries whose matches are errors: one for each conjunct on positive components that can fail, without NON-OVERLAP. With
+    some comes a condition that must also fail for some of the elements that it quantifies over.
+    """
+    negative = {event.variable for event in bound.components if event.negated}
+    kleene = frozenset(event.variable for event in bound.components if event.is_kleene)
+    asked = tuple(item if variables(item) & negative else tolerant(item, bound.schema) for item in bound.conjuncts)
+    plain = replace(bound, query=replace(bound.query, output=Output.ALL), conjuncts=asked)
+    for item in fallible_conjuncts(bound):
+        read = variables(item)
+        branches = tuple(branch for branch in bound.branches if read <= {event.variable for event in branch.positives})
+        if read & negative or not branches:
+            continue
+        present = {event.variable for branch in branches for event in branch.positives}
+        present |= {other.event.variable for branch in branches for other in branch.negatives}
+        here = tuple(other for other in asked if variables(other) <= present)
+        if condition_of(item, kleene).quantified:
+            yield replace(plain, branches=branches, conjuncts=here), Fails(item)
+        else:
+            yield replace(plain, branches=branches, conjuncts=(*here, Fails(item))), None
+
+
+def forbidding_queries(bound: BoundQuery) -> tuple[BoundQuery, BoundQuery] | None:
+    """The query, and that in which what fails forbids: fewer matches of the second are an error. None if negative components
+    have no conditions that can fail.
+    """
+    negative = {event.variable for event in bound.components if event.negated}
+    if not any(variables(item) & negative for item in fallible_conjuncts(bound)):
+        return None
+    plain = replace(bound, query=replace(bound.query, output=Output.ALL))
+    asked = tuple(tolerant(item, bound.schema) if variables(item) & negative else item for item in bound.conjuncts)
+    return plain, replace(plain, conjuncts=asked)
