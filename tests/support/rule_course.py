@@ -90,7 +90,7 @@ class RuleSet:
     changes: int = 0
     """So many since the beginning."""
 
-    def texts(self, *, hostile: bool) -> dict[str, tuple[str, bool]]:
+    def texts(self, *, hostile: bool = True) -> dict[str, tuple[str, bool]]:
         """Those that are texts."""
         contents = {name: HOSTILE[kind] for name, kind in self.bad.items()} if hostile else {}
         return {**self.good, **{name: (text, False) for name, text in contents.items() if isinstance(text, str)}}

@@ -131,21 +131,22 @@ class RulesSoak:
             unfinished.write_bytes(content)
             unfinished.rename(folder / name)
 
-    def _has(self, now: RuleSet) -> bool:
-        """Whether a micro-batch that is committed has the rules of a step."""
+    def _committed(self) -> tuple[int, dict[str, tuple[str, bool]]]:
+        """How many files have been taken by micro-batches that are committed, and the rules of the last of these."""
         number = latest(self.job.at("checkpoint", "commits"))
         if number < 0:
-            return False
+            return 0, {}
         lines = self.job.at("checkpoint", "offsets", str(number)).read_text().splitlines()
-        (known,) = (json.loads(line)["queries"] for line in lines if line.startswith("{") and '"queries"' in line)
-        found = {name: (rule["text"], rule["paused"]) for name, rule in known.items() if name in now.good or "good" in name}
-        bad = {name for name in known if name not in found}
-        return (
-            found == now.good
-            and bad <= now.bad.keys()
-            and now.texts(hostile=True).items()
-            <= {name: (rule["text"], rule["paused"]) for name, rule in known.items()}.items()
-        )
+        offsets = [json.loads(line) for line in lines if line.startswith("{")]
+        files = max((item["logOffset"] + 1 for item in offsets if "logOffset" in item), default=0)
+        (known,) = (item["queries"] for item in offsets if "queries" in item)
+        return files, {name: (rule["text"], rule["paused"]) for name, rule in known.items()}
+
+    def _has(self, now: RuleSet) -> bool:
+        """Whether a micro-batch that is committed has the rules of a step, but for those that cannot be read."""
+        _, known = self._committed()
+        good = {name: rule for name, rule in known.items() if name.startswith("good")}
+        return good == now.good and known.keys() - good.keys() <= now.bad.keys() and now.texts().items() <= known.items()
 
     # Waiting and killing
 
@@ -155,7 +156,7 @@ class RulesSoak:
 
     def _has_all(self) -> bool:
         """Whether the files that there are have been taken."""
-        return latest(self.job.at("checkpoint", "sources", "0")) >= self.feed.files - 1 and self._settled()
+        return self._committed()[0] >= self.feed.files and self._settled()
 
     def _until(self, holds: Callable[[], bool]) -> None:
         end = time.monotonic() + PATIENCE
