@@ -40,6 +40,7 @@ SHARES = {
     "replayed": 0.15,
     "interrupted": 0.15,
     "several segments": 1.5,
+    "several pieces": 0.05,
     "called by a timer": 0.6,
     "not called": 0.3,
     "terms": 2.0,

@@ -44,6 +44,7 @@ from kleene.pattern.policies import Strategy
 from kleene.plan.multi.search import MultiOptions
 from kleene.runtime.stream_bucket import LATE, MATCHES, PROBLEM, Bucket, Compiled, Labelled
 from kleene.runtime.stream_log import FEW_MERGED, EventLog
+from kleene.runtime.stream_pieces import Pieces
 from kleene.runtime.stream_units import QuerySet
 from kleene.testing import strategies
 from kleene.testing.random_aggregate import HUGE, aggregate_example, aggregate_workload
@@ -386,7 +387,8 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "forgotten-marks": rewritten(WorkingMatcher, "restore", 'np.array(state["masks"]) if "masks" in state else None', "None"),
     "forgotten-cells": rewritten(Cells, "of", 'if "cells" not in columns:', "if True:"),
     "forgotten-lives": rewritten(Lives, "of", 'if "end" not in arrays:', "if True:"),
-    "forgotten-counters": rewritten(Carried, "of", 'if "cells" in state:', "if False:"),
+    "forgotten-counters": rewritten(Carried, "of", 'if "cells" not in state:', "if True:"),
+    "forgotten-pieces": rewritten(Pieces, "of", "if NUMBERS not in state:", "if True:"),
     "reported-again": rewritten(ReportingMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
     "shared-again": rewritten(SharedMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
     "counted-again": rewritten(SharedCounterMatcher, "_resume", "self._written = watermark", "self._written = -EVER"),

@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.schema import EventSchema
-from kleene.runtime import stream_log
+from kleene.runtime import stream_log, stream_pieces
 from kleene.runtime.stream_bucket import Bucket, BucketPlan, Labelled
 from kleene.runtime.stream_log import FEW_MERGED
+from kleene.runtime.stream_pieces import Pieces
 from kleene.runtime.stream_state import Header
 from kleene.runtime.stream_units import QuerySet
 
@@ -166,7 +167,9 @@ class Drive:
 
     def run(self, steps: Sequence[Step]) -> list[tuple[int, Labelled]]:
         """What leaves, with the number of the step."""
-        with patch.object(stream_log, "FEW_MERGED", self.way.few):
+        few = self.way.few
+        rows = patch.multiple(stream_pieces, FEW_ROWS=0, MOST_ROWS=2)
+        with patch.object(stream_log, "FEW_MERGED", few), rows:
             return self._run(steps)
 
     def _run(self, steps: Sequence[Step]) -> list[tuple[int, Labelled]]:
@@ -228,7 +231,11 @@ class Drive:
         """The store has what the header says, and lengths of short segments at least halve from one to the next."""
         assert self.store.blob is not None
         assert Header.decode(self.store.blob).nonce == header.nonce
-        assert {item.number: item.size for item in header.segments} == {n: len(b) for n, b in self.store.segments.items()}
+        pieces = [item for unit in header.units for item in Pieces.of(unit.state).pieces]
+        sizes = {item.number: item.size for item in (*header.segments, *pieces)}
+        assert sizes == {n: len(b) for n, b in self.store.segments.items()}
+        if len(pieces) > 1:
+            self.seen("several pieces")
         if len(header.segments) > 1:
             self.seen("several segments")
         lengths = [item.rows for item in header.segments]

@@ -1,7 +1,12 @@
-"""The counters that are carried from pass to pass where nothing expires: a set for each partition."""
+"""The counters that are carried from pass to pass where nothing expires: a set for each partition.
+
+A pass looks up the partitions of its events, and writes back those that it changed. So its cost, and what has to be written of
+it in a stream, go with the events that come, and not with the partitions that there are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,67 +14,122 @@ import pyarrow as pa
 
 from kleene.common.columns import concat, take
 from kleene.engine.count_program import Program
-from kleene.engine.restored import require_width
+from kleene.engine.key_index import KeyIndex, grown
+from kleene.engine.restored import ROW, require_width
 from kleene.engine.vectorized import widen
 from kleene.engine.working_matcher import State
 
 Array = np.ndarray[Any, Any]
 
+UNKNOWN = -1
+"""The number of a partition that is not carried."""
+
 
 class Carried:
-    """The counters of each partition, where nothing expires."""
+    """The counters of partitions, which are numbered as they come."""
 
     def __init__(self) -> None:
-        self._keys: list[pa.Array] = []
+        self._index = KeyIndex()
+        self._keys: list[_Column] = []
         self._cells = np.empty((0, 0), np.int64)
         self._floats = np.empty((0, 0), np.float64)
+        self._changed: list[Array] = []
+
+    def __len__(self) -> int:
+        return self._index.count
 
     @staticmethod
     def of(state: State) -> Carried:
-        """From what `columns` gave."""
+        """From what `changes` gave, all in one, or from the counters as they were once written."""
         found = Carried()
-        if "cells" in state:
-            rows = int(state["partitions"][0].as_py())
-            found._keys = [state[name] for name in sorted(state) if name.startswith("key ")]
-            found._cells = np.array(state["cells"]).reshape(rows, -1)
-            found._floats = np.array(state["floats"]).reshape(rows, -1)
+        if "cells" not in state:
+            return found
+        rows = len(state[ROW]) if ROW in state else int(state["partitions"][0].as_py())
+        keys = [widen(state[name]) for name in sorted(state) if name.startswith("key ")]
+        cells, floats = (_rows_of(state[name], rows) if name in state else np.empty((rows, 0)) for name in ("cells", "floats"))
+        found.keep(keys, np.arange(rows), np.full(rows, UNKNOWN), cells, floats)
+        if ROW in state:
+            found._changed = []
         return found
 
-    def columns(self) -> State:
-        """The counters as columns."""
-        if not self._cells.size:
-            return {}
-        keys = {f"key {place:03}": column for place, column in enumerate(self._keys)}
-        cells = {"cells": pa.array(self._cells.ravel()), "floats": pa.array(self._floats.ravel())}
-        return {"partitions": pa.array([self._cells.shape[0]]), **keys, **cells}
+    def changes(self) -> pa.RecordBatch | None:
+        """The partitions that changed since the last call, as a row for each number."""
+        if not self._changed:
+            return None
+        numbers = np.unique(np.concatenate(self._changed))
+        self._changed = []
+        columns = {ROW: pa.array(numbers)}
+        columns |= {f"key {place:03}": column.take(numbers) for place, column in enumerate(self._keys)}
+        for name, table in (("cells", self._cells), ("floats", self._floats)):
+            if table.shape[1]:
+                columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(table[numbers].ravel()), table.shape[1])
+        return pa.RecordBatch.from_pydict(columns)
 
-    def joined(self, columns: list[pa.Array]) -> list[pa.Array]:
-        """The keys of the partitions, then those of events."""
-        return [_joined(kept, column) for kept, column in zip(self._keys, columns, strict=True)] if self._keys else columns
+    def find(self, columns: Sequence[pa.Array], rows: Array) -> Array:
+        """The numbers of the partitions whose keys are in some rows of columns."""
+        return self._index.find([take(column, rows) for column in columns], rows.size)
 
-    def started(self, program: Program, codes: Array, partitions: int) -> tuple[Array, Array]:
-        """The cells of partitions at the beginning of a pass; the first codes are those of the partitions in hand."""
-        cells = np.tile(program.initial, (partitions, 1))
-        floats = np.zeros((partitions, program.floats))
-        require_width(self._cells, self._floats, (program.initial.size, program.floats))
-        at = codes[: self._cells.shape[0]]
-        if at.size:
-            cells[at], floats[at] = self._cells, self._floats
+    def beside(self, numbers: Array) -> Array:
+        """The numbers of all other partitions."""
+        others = np.ones(len(self), bool)
+        others[numbers[numbers != UNKNOWN]] = False
+        return np.flatnonzero(others)
+
+    def keys(self, place: int, numbers: Array) -> pa.Array:
+        """A key of some partitions, by ascending numbers."""
+        return self._keys[place].take(numbers)
+
+    def started(self, program: Program, numbers: Array) -> tuple[Array, Array]:
+        """The cells of partitions at the beginning of a pass."""
+        cells = np.tile(program.initial, (numbers.size, 1))
+        floats = np.zeros((numbers.size, program.floats))
+        known = np.flatnonzero(numbers != UNKNOWN)
+        if len(self):
+            require_width(self._cells, self._floats, (program.initial.size, program.floats))
+        if known.size:
+            cells[known], floats[known] = self._cells[numbers[known]], self._floats[numbers[known]]
         return cells, floats
 
-    def keep(self, keys: list[pa.Array], codes: Array, cells: Array, floats: Array) -> None:
-        """Takes over the cells after a pass."""
-        member = np.full(cells.shape[0], -1)
-        member[codes] = np.arange(codes.size)  # any one: their keys are the same
-        found = np.flatnonzero(member >= 0)
-        self._keys = [widen(take(column, member[found])) for column in keys]
-        self._cells, self._floats = cells[found], floats[found]
+    def keep(self, columns: Sequence[pa.Array], rows: Array, numbers: Array, cells: Array, floats: Array) -> None:
+        """Takes over the cells of partitions after a pass; those without a number get one, by the keys in rows of columns."""
+        new = np.flatnonzero(numbers == UNKNOWN)
+        if new.size:
+            keys = [widen(take(column, rows[new])) for column in columns]
+            numbers = numbers.copy()
+            numbers[new] = self._index.add(keys, new.size)
+            self._keys = self._keys or [_Column() for _ in keys]
+            for column, key in zip(self._keys, keys, strict=True):
+                column.append(key)
+        if not self._cells.shape[1]:
+            self._cells, self._floats = (np.empty((0, item.shape[1]), item.dtype) for item in (cells, floats))
+        self._cells, self._floats = grown(self._cells, len(self)), grown(self._floats, len(self))
+        self._cells[numbers], self._floats[numbers] = cells, floats
+        if numbers.size:
+            self._changed.append(numbers)
 
 
-def _joined(kept: pa.Array, column: pa.Array) -> pa.Array:
-    """Kept keys, then those of a column; encoded, if the column is."""
-    if not pa.types.is_dictionary(column.type):
-        return concat([kept, widen(column)])
-    encoded = kept.dictionary_encode()
-    dictionary = widen(column.dictionary)
-    return concat([encoded, pa.DictionaryArray.from_arrays(column.indices.cast(encoded.indices.type), dictionary)])
+class _Column:
+    """A column that grows; its pieces are merged while they are about as long, so that there are few."""
+
+    def __init__(self) -> None:
+        self._pieces: list[pa.Array] = []
+
+    def append(self, piece: pa.Array) -> None:
+        while self._pieces and len(self._pieces[-1]) <= 2 * len(piece):
+            piece = concat([self._pieces.pop(), piece])
+        self._pieces.append(piece)
+
+    def take(self, rows: Array) -> pa.Array:
+        """The values at ascending rows."""
+        if not rows.size:
+            return self._pieces[0].slice(0, 0)
+        bounds = np.cumsum([0, *map(len, self._pieces)])
+        cuts = np.searchsorted(rows, bounds)
+        parts = zip(self._pieces, bounds[:-1], cuts[:-1], cuts[1:], strict=True)
+        return concat([take(piece, rows[begin:end] - base) for piece, base, begin, end in parts if begin < end])
+
+
+def _rows_of(column: pa.Array, rows: int) -> Array:
+    """Numbers, one list for each row, as a table."""
+    flat = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
+    return np.array(flat).reshape(rows, -1)

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kleene.common.columns import concat
 from kleene.common.errors import DataError, Problem
 from kleene.engine.aggregate_output import AggregateWriter, grouped, time_column
-from kleene.engine.carried import Carried
+from kleene.engine.carried import UNKNOWN, Carried
 from kleene.engine.count_program import Slot, build_program, mask_of
 from kleene.engine.count_totals import Division, Points, Rows, add_up, in_order, start_values
 from kleene.engine.count_values import Attributes, WeightColumns, changed, require_stable, value_columns, wanted_of
@@ -96,9 +97,14 @@ class SharedCounterMatcher(WorkingMatcher):
             window = self._shared.window
             working.forget(None if window is None else watermark - window - 1)
 
-    def snapshot(self) -> State:
-        """The counters that are carried on."""
-        return {} if self._carried is None else self._carried.columns()
+    def changes(self) -> pa.RecordBatch | None:
+        """The counters of partitions that are carried on."""
+        return None if self._carried is None else self._carried.changes()
+
+    @property
+    def known(self) -> int:
+        """The partitions whose counters are carried on."""
+        return 0 if self._carried is None else len(self._carried)
 
     def _windows(self) -> Iterable[tuple[int, bool]]:
         window = self._shared.window
@@ -229,13 +235,38 @@ class CounterPass:
         """The partition of each row as a code (None: there is one), and how many there are."""
         self._keys: list[pa.Array] = []
         self._key_codes = np.zeros(1, np.int64)
-        """The partitions of keys: first those that are carried, then those of events."""
+        """The partitions of keys: first those of events, then those that are only carried."""
+        self._first = np.zeros(1, np.int64)
+        """Of each partition a row; -1 for one without events."""
+        self._numbers = np.full(1, UNKNOWN)
+        """Of each partition its number among those that are carried."""
         if not self._shared.partition:
+            self._find_carried()
             return None, 1
         columns = [without_nulls(self._working.column(name).slice(0, self._ts.size)) for name in self._shared.partition]
-        self._keys = columns if self._carried is None else self._carried.joined(columns)
-        self._key_codes, count = combined_codes(self._keys)
-        return self._key_codes[self._key_codes.size - self._ts.size :], count
+        self._keys = columns
+        codes, count = combined_codes(columns)
+        self._key_codes = codes
+        self._first = np.full(count, -1)
+        self._first[codes] = np.arange(codes.size)  # any one: their keys are the same
+        self._numbers = np.full(count, UNKNOWN)
+        self._find_carried()
+        return codes, self._numbers.size
+
+    def _find_carried(self) -> None:
+        """Looks up what is carried of the partitions of events; where partitions are added up, takes in all others, too."""
+        carried = self._carried
+        if carried is None:
+            return
+        there = np.flatnonzero(self._first >= 0)
+        self._numbers[there] = carried.find(self._keys, self._first[there])
+        if all(plan.divided for plan in self._shared.plans):
+            return
+        others, count = carried.beside(self._numbers), self._numbers.size
+        self._numbers = np.concatenate([self._numbers, others])
+        self._key_codes = np.concatenate([self._key_codes, np.arange(count, self._numbers.size)])
+        if any(plan.keys for plan in self._shared.plans) and others.size:
+            self._keys = [concat([widen(own), carried.keys(place, others)]) for place, own in enumerate(self._keys)]
 
     def _run(self) -> tuple[list[Points], list[Points]]:
         """The values at triggers and after expiries, for each query."""
@@ -378,12 +409,16 @@ class CounterPass:
         return notes_of(side, sum(min(self._longest, self._tallies.passing(1 << bit)) for bit in tests.tolist()))
 
     def _count_all(self, room: Room) -> None:
-        program, carried = self._program, self._carried or Carried()
+        program = self._program
+        carried = Carried() if self._carried is None else self._carried
         if self._carried is not None:
             for plan in self._shared.plans:
                 require_stable(plan, self._working, self._ts.size)
-        cells, floats = carried.started(program, self._key_codes, self._partitions)
-        self._before = [start_values(program, query, cells, floats) for query in range(len(program.wanted))]
+        cells, floats = carried.started(program, self._numbers)
+        if any(self._added):
+            self._before = [start_values(program, query, cells, floats) for query in range(len(program.wanted))]
+        known = self._first
+        before, float_before = cells[: known.size].copy(), floats[: known.size].copy().view(np.int64)
         prefixes.count_all(
             self._events,
             self._since if not any(self._added) else LONG_AGO,
@@ -394,7 +429,12 @@ class CounterPass:
             program.values,
             room.asked(),
         )
-        carried.keep(self._keys, self._key_codes, cells, floats)
+        if self._carried is not None:
+            differ = (cells[: known.size] != before).any(axis=1) | (floats[: known.size].view(np.int64) != float_before).any(
+                axis=1
+            )
+            changed = np.flatnonzero(differ & (known >= 0))
+            carried.keep(self._keys, known[changed], self._numbers[changed], cells[changed], floats[changed])
 
     def _count_stacked(self, window: int, since: int, room: Room, expiries: Room) -> None:
         """Counts from the time `since` on; where there are expiries, from what the partitions have by then."""

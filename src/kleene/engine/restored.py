@@ -16,6 +16,9 @@ from kleene.common.errors import damaged
 
 Array = np.ndarray[Any, Any]
 
+ROW = "row"
+"""The column that numbers what is known of different things, from 0 on."""
+
 
 def require_names(state: Mapping[str, pa.Array], known: Iterable[str]) -> None:
     """That there are no columns which nobody takes back."""
@@ -81,6 +84,8 @@ def carried_counters(state: Mapping[str, pa.Array], keys: Sequence[pa.DataType])
     """The columns of counters that are carried on, for partitions with keys of these types."""
     if not state:
         return {}
+    if ROW in state:
+        return _numbered_counters(state, keys)
     rows = int(integers(state, "partitions", 1)[0])
     names = [f"key {place:03}" for place in range(len(keys))]
     require_names(state, ("partitions", "cells", "floats", *names))
@@ -88,6 +93,20 @@ def carried_counters(state: Mapping[str, pa.Array], keys: Sequence[pa.DataType])
     if rows < 1 or not cells.size or cells.size % rows or floats(state, "floats").size % rows:
         raise damaged(f"it has {cells.size} counters of {rows} partitions")
     return {**state, **{name: values(state, name, rows, kind) for name, kind in zip(names, keys, strict=True)}}
+
+
+def _numbered_counters(state: Mapping[str, pa.Array], keys: Sequence[pa.DataType]) -> dict[str, pa.Array]:
+    """The same as rows with numbers."""
+    rows = integers(state, ROW)
+    names = [f"key {place:03}" for place in range(len(keys))]
+    require_names(state, (ROW, "cells", "floats", *names))
+    if (rows != np.arange(rows.size)).any():
+        raise damaged("partitions are missing")
+    for name, kind in (("cells", pa.int64()), ("floats", pa.float64())):
+        column = sized(state, name, rows.size) if name == "cells" or name in state else None
+        if column is not None and not (pa.types.is_fixed_size_list(column.type) and column.type.value_type == kind):
+            raise damaged(f"'{name}' has {column.type}s, where lists of {kind}s belong")
+    return {**state, **{name: values(state, name, rows.size, kind) for name, kind in zip(names, keys, strict=True)}}
 
 
 def require_width(cells: Array, floats: Array, wanted: tuple[int, int]) -> None:

@@ -308,7 +308,8 @@ class SlicePass(CounterPass):
     def _count_all(self, room: Room) -> None:
         prefixes = _prefixes(self._program.wanted, len(self._shared.scanned), self._between())
         assert self._carried is not None
-        self._carried.keep([], np.zeros(1, np.int64), prefixes.cells.reshape(1, -1), prefixes.floats.reshape(1, -1))
+        self._carried.keep([], self._first, self._numbers, prefixes.cells.reshape(1, -1), prefixes.floats.reshape(1, -1))
+        self._find_carried()
         super()._count_all(room)
 
     def _count_window(self, window: int, room: Room, expiries: Room) -> None:

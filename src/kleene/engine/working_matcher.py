@@ -137,6 +137,18 @@ class WorkingMatcher(ABC):
         """After `advance`: what `restore` needs besides the events since the horizon."""
         return {}
 
+    def changes(self) -> pa.RecordBatch | None:
+        """After `advance`: of what is known of many things one by one, the rows that changed since the last call.
+
+        `restore` gets the last row of each number besides the snapshot. Numbers are in the column `ROW`.
+        """
+        return None
+
+    @property
+    def known(self) -> int:
+        """Of how many things something is known besides events."""
+        return 0
+
     def restore(self, events: Iterable[pa.RecordBatch], watermark: int, horizon: int | None, state: State) -> None:
         """Goes on after `advance(watermark)` of a matcher like this one, given the events after its horizon and its state."""
         for batch in events:

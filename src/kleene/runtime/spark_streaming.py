@@ -37,7 +37,7 @@ OLDEST = (4, 1)
 """The Spark whose stateful operators in Python take rows; before, they take pandas DataFrames only."""
 
 REMEMBERED = 1 << 23
-"""Buckets with so many events together are remembered by a worker process from one micro-batch to the next."""
+"""Buckets with so many events and counters together are remembered by a worker process from one micro-batch to the next."""
 
 
 class _SparkStore:
@@ -87,10 +87,10 @@ class _Remembered:
     def keep(self, stream: str, group: int, bucket: Bucket) -> None:
         """Only when all that it did is in the store: a bucket that failed in the middle is not remembered."""
         self._buckets[stream, group] = bucket
-        total = sum(item.kept + item.waiting for item in self._buckets.values())
+        total = sum(item.held for item in self._buckets.values())
         while total > REMEMBERED and len(self._buckets) > 1:
             _, gone = self._buckets.popitem(last=False)
-            total -= gone.kept + gone.waiting
+            total -= gone.held
 
 
 _remembered = _Remembered()
@@ -162,7 +162,6 @@ class BucketProcessor(StatefulProcessor):
                 )
         _remembered.keep(plan.name, group, bucket)
         self._set_timer(before, bucket.header.timer, fired=fired)
-        segments = bucket.header.segments
         most = max(bucket.spent, key=lambda item: item.share, default=None)
         yield _row(
             METRICS,
@@ -175,8 +174,8 @@ class BucketProcessor(StatefulProcessor):
             waiting=bucket.waiting,
             kept=bucket.kept,
             runs=bucket.runs(),
-            state_rows=sum(segment.rows for segment in segments),
-            state_bytes=sum(segment.size for segment in segments),
+            state_rows=bucket.rows,
+            state_bytes=bucket.size,
             watermark=None if watermark is None else clock.text(watermark),
             lag_ms=None if watermark is None else clock.lag(watermark, timers.getCurrentProcessingTimeInMs()),
         )

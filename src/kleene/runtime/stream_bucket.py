@@ -25,11 +25,12 @@ import pyarrow as pa
 
 from kleene.common.errors import KleeneError, LimitError, Problem, StateError, damaged, described
 from kleene.common.schema import EventSchema
-from kleene.engine.working_matcher import State, WorkingMatcher
+from kleene.engine.working_matcher import WorkingMatcher
 from kleene.runtime.stream_budget import Budget, OverBudgetError, Spent
 from kleene.runtime.stream_log import EventLog
+from kleene.runtime.stream_pieces import Pieces
 from kleene.runtime.stream_state import Header, Store, Suspended, UnitState, seal_of
-from kleene.runtime.stream_units import QuerySet, StreamQuery, Unit
+from kleene.runtime.stream_units import QuerySet, StreamQuery, Unit, joined
 
 Array = np.ndarray[Any, Any]
 
@@ -118,11 +119,14 @@ class _Running:
     """After the last watermark..."""
     due: int | None
     """...and the next one at which something is to be done though no event comes."""
+    pieces: Pieces
+    """What the matcher knows of many things one by one, as far as it is written."""
 
     def settled(self, watermark: int | None) -> _Running:
         """The same, after the matcher has reached a watermark."""
         unit, matcher = self.unit, self.matcher
-        state = UnitState(unit.keys, self.born, matcher.horizon, matcher.snapshot(), unit.kind)
+        known = {**matcher.snapshot(), **self.pieces.state()}
+        state = UnitState(unit.keys, self.born, matcher.horizon, known, unit.kind)
         return replace(self, state=state, due=None if watermark is None else matcher.due(watermark))
 
 
@@ -149,6 +153,8 @@ class Bucket:
         self._problems: list[Labelled] = []
         self._waiting: list[pa.Table] = []
         self._running: list[_Running] = []
+        self._pieces = {number for unit in self.header.units for number in Pieces.of(unit.state).numbers}
+        """The numbers of all pieces in the store."""
         self._restore(store)
 
     def _opened(self) -> EventLog:
@@ -191,11 +197,11 @@ class Bucket:
                 self._running.append(replace(ran[unit.keys], unit=unit))
                 continue
             try:
-                self._running.append(self._started(unit, log))
+                self._running.append(self._started(store, unit, log))
             except StateError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a query does, others do not suffer
-                self._running += self._started_alone(unit, log, error, everywhere)
+                self._running += self._started_alone(store, unit, log, error, everywhere)
 
     def _units(self, queries: QuerySet, born: Mapping[str, int | None]) -> list[Unit]:
         try:
@@ -205,27 +211,31 @@ class Bucket:
                 raise
             return [queries.alone(item) for item in queries.queries]
 
-    def _started(self, unit: Unit, log: pa.Table | None) -> _Running:
+    def _started(self, store: Store, unit: Unit, log: pa.Table | None) -> _Running:
         """A unit where its queries are by the header: after the last watermark, the events before which are in `log`."""
         known = {key: state for state in self.header.units for key in state.keys}
         now, key = self.header.watermark, next(iter(unit.keys))
         born = known[key].born if key in known else now
-        matcher = unit.matcher(self._plan.events)
+        matcher, pieces = unit.matcher(self._plan.events), Pieces()
         if now is not None and not unit.keys <= known.keys():  # all of them came in force at this watermark
             matcher.restore([], now, now - 1, {})
         elif now is not None:
             assert log is not None
-            horizon, state = _joined([known[key] for key in unit.keys], unit, now)
+            horizon, state = joined([known[key] for key in unit.keys], unit, now)
             first = 0 if horizon is None else int(np.searchsorted(self._log.times(log), horizon, side="right"))
-            matcher.restore(log.slice(first).combine_chunks().to_batches(), now, horizon, state)
-        return _Running(unit, born, matcher, UnitState(unit.keys, born, None), None).settled(now)
+            pieces = Pieces.of(state)
+            known_now = {**pieces.beside(state), **pieces.joined(store)}
+            matcher.restore(log.slice(first).combine_chunks().to_batches(), now, horizon, known_now)
+        return _Running(unit, born, matcher, UnitState(unit.keys, born, None), None, pieces).settled(now)
 
-    def _started_alone(self, unit: Unit, log: pa.Table | None, error: Exception, everywhere: bool) -> Iterator[_Running]:
+    def _started_alone(
+        self, store: Store, unit: Unit, log: pa.Table | None, error: Exception, everywhere: bool
+    ) -> Iterator[_Running]:
         """The queries of a unit that cannot be started, each by itself; those that cannot be either are suspended."""
         self._require_suspending(unit, error)
         for query in unit.queries:
             try:
-                yield self._started(unit.alone(query), log)
+                yield self._started(store, unit.alone(query), log)
             except StateError:
                 raise
             except Exception as own:  # noqa: BLE001
@@ -311,6 +321,7 @@ class Bucket:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a query does, others do not suffer
                 yield from self._advanced_alone(store, item.unit, error, released, watermark)
+        self._write_pieces(store)
 
     def _advanced(self, item: _Running, released: pa.Table, watermark: int) -> Iterator[Labelled]:
         """What a unit makes of events; then it is among those that run."""
@@ -334,11 +345,11 @@ class Bucket:
         log = self._past(store)
         for query in unit.queries:
             try:
-                found = list(self._advanced(self._started(unit.alone(query), log), released, watermark))
+                found = list(self._advanced(self._started(store, unit.alone(query), log), released, watermark))
             except StateError:
                 raise
             except Exception as own:  # noqa: BLE001
-                self._suspend(query, own, self._failing(unit.alone(query), log, own, released))
+                self._suspend(query, own, self._failing(store, unit.alone(query), log, own, released))
             else:
                 yield from found
 
@@ -367,7 +378,7 @@ class Bucket:
         self.header = replace(self.header, suspended=(*self.header.suspended, suspended))
         self._problems.append(_problem(query.name, query.version, text, everywhere))
 
-    def _failing(self, unit: Unit, log: pa.Table, error: Exception, released: pa.Table) -> str | None:
+    def _failing(self, store: Store, unit: Unit, log: pa.Table, error: Exception, released: pa.Table) -> str | None:
         """The first event with which a query fails, found by halving; None if that would take long, or no event does it."""
         if isinstance(error, OverBudgetError | MemoryError) or not 0 < released.num_rows <= MOST_SEARCHED:
             return None
@@ -376,7 +387,7 @@ class Bucket:
 
         def fails(place: int) -> bool:
             try:
-                item = self._started(unit, log)
+                item = self._started(store, unit, log)
                 for batch in released.slice(0, int(ends[place])).to_batches():
                     _discard(self._shaped(Spent(None, unit).rows(item.matcher.feed(batch))))
                 _discard(self._shaped(Spent(None, unit).rows(item.matcher.advance(int(times[place]) + 1))))
@@ -408,6 +419,7 @@ class Bucket:
     def _change(self, store: Store, rules: str) -> Iterator[Labelled]:
         """From here on other rules hold; queries that stay go on."""
         compiled = self._compile(rules)
+        self._write_pieces(store)
         known = () if self.header.rules is None else self._compile(self.header.rules).problems
         keys = {item.key for item in compiled.queries.queries}
         suspended = tuple(item for item in self.header.suspended if item.key in keys)
@@ -419,6 +431,7 @@ class Bucket:
 
     def _regroup(self, store: Store) -> None:
         """Has queries matched together again that were not while one of them failed."""
+        self._write_pieces(store)
         self.header = replace(self.header, units=self._states())
         rules = self.header.rules
         self._run(store, self._plan.queries if rules is None else self._compile(rules).queries, self._running)
@@ -428,6 +441,17 @@ class Bucket:
         return self._plan.compile(rules)
 
     # What is written
+
+    def _write_pieces(self, store: Store) -> None:
+        """Writes what units know of many things one by one, as far as it changed."""
+        for place, item in enumerate(self._running):
+            changes = item.matcher.changes()
+            if changes is not None:
+                self._pieces -= item.pieces.numbers
+                item.pieces.write(store, changes, min(self._pieces | item.pieces.numbers, default=0) - 1)
+                self._pieces |= item.pieces.numbers
+                state = {**item.matcher.snapshot(), **item.pieces.state()}
+                self._running[place] = replace(item, state=replace(item.state, state=state))
 
     def _prune(self, store: Store) -> None:
         """Drops segments that no unit needs, and no event of which is waiting."""
@@ -457,21 +481,27 @@ class Bucket:
         windows = ((query, query.plan.bound) for unit in holding for query in unit.queries)
         return [query for query, bound in windows if bound.window is None and bound.count_window is None]
 
+    def _growing(self) -> list[StreamQuery]:
+        """The queries without a window for which the earliest events are kept, or else the one with most counters."""
+        largest = max(self._running, key=lambda item: item.matcher.known, default=None)
+        counting = largest is not None and largest.matcher.known > 0 and self._log.rows <= self._plan.max_events
+        return self._lasting() or (list(largest.unit.queries) if largest is not None and counting else [])
+
     def _require_room(self, store: Store) -> None:
-        """That the log is not too long. A query that keeps all events for ever does not take the room of others."""
+        """That not too much is kept. A query that keeps events or counters for ever does not take the room of others."""
         most = self._plan.max_events
-        if self.rows > most and self._plan.suspends:
-            lasting = self._lasting()
-            for query in lasting:
-                message = f"it has no window, and the bucket would keep {self.rows:,} events"
+        while self.rows > most and self._plan.suspends and (growing := self._growing()):
+            for query in growing:
+                message = f"it has no window, and the bucket would keep {self.rows:,} {self._what}"
                 hint = f"give it a window, or the stream max_events of more than {most:,}"
                 self._suspend(query, LimitError(Problem(message, hint=hint)), None)
-            if lasting:
-                self._regroup(store)
-                self._compact(store)
+            self._regroup(store)
+            self._compact(store)
         count = self.rows
         if count > most:
-            message = f"a bucket of the stream would keep {count:,} events, of which {self.waiting:,} wait for the watermark"
+            message = (
+                f"a bucket of the stream would keep {count:,} {self._what}, of which {self.waiting:,} wait for the watermark"
+            )
             hint = (
                 "the checkpoint is as it was before this micro-batch: spread the keys over more buckets (and begin anew), "
                 f"shorten the window or the watermark's delay, or give max_events of more than {most:,}"
@@ -479,6 +509,11 @@ class Bucket:
             raise LimitError(Problem(message, hint=hint))
 
     def _save(self, store: Store) -> None:
+        self._write_pieces(store)
+        used = {number for item in self._running for number in item.pieces.numbers}
+        for number in self._pieces - used:
+            store.drop_segment(number)
+        self._pieces = used
         self.header = replace(
             self.header, nonce=uuid4().hex, segments=self._log.segments, units=self._states(), timer=self._due()
         )
@@ -508,8 +543,18 @@ class Bucket:
 
     @property
     def rows(self) -> int:
-        """How many events are in the log."""
-        return self._log.rows
+        """How many events are in the log, and how many counters are kept."""
+        return self._log.rows + sum(item.matcher.known for item in self._running)
+
+    @property
+    def size(self) -> int:
+        """Of events and counters, in bytes."""
+        return sum(item.size for item in self._log.segments) + sum(item.pieces.size for item in self._running)
+
+    @property
+    def _what(self) -> str:
+        """What is kept, in words."""
+        return "events and counters" if self.rows > self._log.rows else "events"
 
     @property
     def waiting(self) -> int:
@@ -524,28 +569,14 @@ class Bucket:
         return found
 
     @property
+    def held(self) -> int:
+        """How many events and counters are in memory."""
+        return self.kept + self.waiting + sum(item.matcher.known for item in self._running)
+
+    @property
     def kept(self) -> int:
         """How many events the matchers hold."""
         return sum(item.matcher.kept for item in self._running)
-
-
-def _require_kind(unit: Unit, known: UnitState, watermark: int) -> None:
-    if not unit.goes_on_from(known, watermark):
-        name = unit.queries[0].name
-        message = f"the checkpoint has the state of {known.kind} for query '{name}', and its plan goes on from {unit.kind}"
-        raise StateError(
-            Problem(message, hint=f"give plan={{'mechanism': '{known.kind}'}}, or begin with a new checkpoint folder")
-        )
-
-
-def _joined(known: Sequence[UnitState], unit: Unit, watermark: int) -> tuple[int | None, State]:
-    """From where the queries of a unit go on, and what they know; if they ran apart, their events tell all."""
-    for state in known:
-        _require_kind(unit, state, watermark)
-    if all(state is known[0] for state in known) and known[0].kind == unit.kind:
-        return known[0].horizon, known[0].state
-    horizons = [state.horizon for state in known if state.horizon is not None]
-    return (min(horizons) if len(horizons) == len(known) else None), {}
 
 
 def _discard(rows: Iterator[Any]) -> None:

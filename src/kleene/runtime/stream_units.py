@@ -5,16 +5,18 @@ Only queries that have seen the same events can be matched together: those that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from kleene.common.errors import Problem, StateError
 from kleene.engine.build import build_matcher
 from kleene.engine.counters import SharedCounterMatcher
 from kleene.engine.multitree import SharedMatcher
 from kleene.engine.multitree_choice import Planner
+from kleene.engine.working_matcher import State
 from kleene.plan.aggregate import CounterPlan
 from kleene.plan.lazy import LazyPlan
 from kleene.plan.matched import MatchedPlan
@@ -130,3 +132,22 @@ class QuerySet:
 def _expiring(plan: Plan) -> bool:
     """Whether the state of a plan's counters is the events of its window, whatever it is counted with."""
     return isinstance(plan, CounterPlan) and plan.bound.window is not None and plan.options.sharing != "none"
+
+
+def _require_kind(unit: Unit, known: UnitState, watermark: int) -> None:
+    if not unit.goes_on_from(known, watermark):
+        name = unit.queries[0].name
+        message = f"the checkpoint has the state of {known.kind} for query '{name}', and its plan goes on from {unit.kind}"
+        raise StateError(
+            Problem(message, hint=f"give plan={{'mechanism': '{known.kind}'}}, or begin with a new checkpoint folder")
+        )
+
+
+def joined(known: Sequence[UnitState], unit: Unit, watermark: int) -> tuple[int | None, State]:
+    """From where the queries of a unit go on, and what they know; if they ran apart, their events tell all."""
+    for state in known:
+        _require_kind(unit, state, watermark)
+    if all(state is known[0] for state in known) and known[0].kind == unit.kind:
+        return known[0].horizon, known[0].state
+    horizons = [state.horizon for state in known if state.horizon is not None]
+    return (min(horizons) if len(horizons) == len(known) else None), {}

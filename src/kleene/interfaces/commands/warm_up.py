@@ -48,6 +48,7 @@ COUNTED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("PATTERN SEQ(A a, B b, C c) WITHIN 20 AGG COUNT, SUM(b.x) AS n, MAX(c.y) AS y", {"plan": {"window": "marking"}}),
     ("PATTERN SEQ(A a, B b, C c) WITHIN 20 AGG COUNT", {}),
     ("PATTERN SEQ(A a, !(D d), B b) GROUP BY k AGG COUNT, AVG(b.x) AS x", {}),
+    ("PATTERN SEQ(A a, B b) GROUP BY s AGG COUNT", {}),
     ("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 20 AGG COUNT, SUM(b.x) AS n, MIN(a.y) AS y", {}),
     ("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 20 GROUP BY k AGG COUNT, SUM(b.x) AS n, MIN(a.y) AS y", {}),
     ("PATTERN SEQ(A a, B b, !(D d)) WHERE a.x < b.x WITHIN 8 AGG COUNT, SUM(b.x) AS n", {}),
