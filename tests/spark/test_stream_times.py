@@ -16,7 +16,7 @@ from support import stream_checkpoint
 from support.spark import frame_of
 from support.stream_folder import Folder, in_text
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.since(4, 1)]
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 QUERY = kleene.query("PATTERN SEQ(A a, B b, !(C c)) WHERE [id] WITHIN 40 seconds")
