@@ -337,8 +337,7 @@ def test_no_columns() -> None:
 
 
 def test_columns_without_a_type() -> None:
-    with fails(BindingError, "time column 'ts' holds null values", "type column 'type' holds null values"):
-        match(PAIR, pa.table({"ts": [], "type": []}))
+    assert match(PAIR, pa.table({"ts": [], "type": []})).num_rows == 0
 
 
 # --- the type column --------------------------------------------------------------------------------------------------

@@ -44,6 +44,11 @@ def _unsafe_times(found: str) -> DataError:
     return DataError(Problem(f"time values beyond ±2^62 cannot be ordered safely: {found}", hint=hint))
 
 
+def time_type(own: pa.DataType) -> pa.DataType:
+    """The type of the times of matches: of a time column of nothing but NULL, which has none, that of integers."""
+    return pa.int64() if pa.types.is_null(own) else own
+
+
 def view(column: pa.Array) -> Array:
     """A fixed-width column without NULLs as a NumPy array, without a copy."""
     return np.asarray(column.to_numpy(zero_copy_only=not pa.types.is_boolean(column.type)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kleene.common.errors import BindingError, Problem, nearest
+from kleene.common.terminal import is_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,17 +99,19 @@ def schema_of_arrow(
     for role, name in (("time", time), ("type", type), *(("order_by", item) for item in order_by)):
         if name is not None and name not in columns:
             problems.append(Problem(f"{role} column '{name}' is not a column of the events", hint=nearest(name, columns)))
-    if time in columns and columns[time] not in (Kind.TIMESTAMP, Kind.INTEGER):
+    if time in columns and columns[time] not in (Kind.TIMESTAMP, Kind.INTEGER, Kind.NULL):
         hint = "cast it to a timestamp, or to an integer with a plain number as window"
         problems.append(
             Problem(f"time column '{time}' holds {columns[time].value} values, not timestamps or integers", hint=hint)
         )
-    if type in columns and columns[type] not in (Kind.STRING, Kind.INTEGER):
+    if type in columns and columns[type] not in (Kind.STRING, Kind.INTEGER, Kind.NULL):
         problems.append(Problem(f"type column '{type}' holds {columns[type].value} values, not strings or integers"))
     for item in order_by:
-        if columns.get(item) in (Kind.OTHER, Kind.NULL):
+        if columns.get(item) is Kind.OTHER:
             problems.append(Problem(f"order_by column '{item}' cannot be ordered: it holds {arrow.field(item).type} values"))
     for event_type, attributes in (types or {}).items():
+        if not is_text(event_type):
+            problems.append(Problem(f"schema names a type '{event_type}', which has half a character"))
         for name in sorted(attributes - set(columns)):
             message = f"schema gives type '{event_type}' the attribute '{name}', which is not a column of the events"
             problems.append(Problem(message, hint=nearest(name, columns)))

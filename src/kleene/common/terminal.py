@@ -16,6 +16,19 @@ _OBEYED = re.compile(
 )
 
 
+def is_text(text: str) -> bool:
+    r"""Whether a text can be written as UTF-8: not if it has half of a pair of surrogates, as escapes and file names may make.
+
+    >>> is_text("a\u00e9"), is_text("\ud83d")
+    (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def printable(text: str) -> str:
     r"""The text with such characters as escapes; tabs and ends of lines stay.
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import RepeatedText, decoded
+from kleene.common.columns import RepeatedText, decoded, time_type
 from kleene.engine.vectorized import Column, Evaluator, literal_scalar
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import MatchAggregate
@@ -110,7 +110,7 @@ def aggregate_type(item: MatchAggregate, events: pa.Schema) -> pa.DataType:
 
 def at_type(bound: BoundQuery, events: pa.Schema) -> pa.DataType:
     """The type of the column `at`."""
-    own = value_type(events.field(bound.schema.time).type)
+    own = time_type(value_type(events.field(bound.schema.time).type))
     if not bound.query.emit_on_change or bound.window is None or bound.schema.time_unit == "ns":
         return own
     if bound.schema.time_unit is None:
@@ -137,6 +137,8 @@ def total_column(totals: Array, known: Array, data_type: pa.DataType) -> pa.Arra
     >>> total_column(np.array([3, 0]), np.array([2, 0]), pa.int64()).to_pylist()
     [3, None]
     """
+    if pa.types.is_null(data_type):
+        return pa.nulls(totals.size)
     return pa.array(totals, mask=known == 0, from_pandas=False).cast(data_type)
 
 
@@ -146,6 +148,8 @@ def average_column(totals: Array, known: Array, data_type: pa.DataType) -> pa.Ar
     >>> average_column(np.array([3, 0]), np.array([2, 0]), pa.float64()).to_pylist()
     [1.5, None]
     """
+    if pa.types.is_null(data_type):
+        return pa.nulls(totals.size)
     count = np.maximum(known, 1)
     if not pa.types.is_duration(data_type):
         with np.errstate(all="ignore"):  # floats follow IEEE 754

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import view
+from kleene.common.columns import time_type, view
 from kleene.common.errors import DataError, Problem
 from kleene.engine.kernels import compressed as kernels
 from kleene.engine.kernels.identity import FIRST_FACTOR, add_events, finish_ids, hash_lists, next_factor
@@ -234,8 +234,8 @@ def compressed_schema(event: pa.StructType, time: pa.DataType) -> pa.Schema:
     types = {
         "query": pa.string(),
         "match_count": pa.int64(),
-        "match_start": time,
-        "match_end": time,
+        "match_start": time_type(time),
+        "match_end": time_type(time),
         "time": pa.string(),
         "variables": pa.list_(VARIABLE),
         "events": pa.list_(event),

@@ -27,6 +27,9 @@ class OverflowedError(DataError):
 
 def overflow(detail: object = None) -> OverflowedError:
     """The error of a value that is computed from events."""
+    if "out of bounds" in str(detail):
+        hint = "nanoseconds reach from 1677 to 2262, and over 292 years: cast such columns to microseconds"
+        return OverflowedError(Problem(f"a time does not fit 64 bits ({detail})", hint=hint))
     return OverflowedError("integer overflow: a result does not fit 64 bits" + (f" ({detail})" if detail else ""))
 
 

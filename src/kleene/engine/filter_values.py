@@ -52,7 +52,7 @@ def fill_columns(
     floats = np.empty((len(program.floats), rows), np.float64)
     valid = np.ones((len(program.ints) + len(program.floats), rows), np.uint8)
     computed = [column(spec) for spec in program.ints]
-    arrays = [array for array, _ in computed]
+    arrays = [_typed(array, spec.kind) for (array, _), spec in zip(computed, program.ints, strict=True)]
     unit = "ns" if any(getattr(array.type, "unit", None) == "ns" for array in arrays) else "us"
     texts = [index for index, spec in enumerate(program.ints) if spec.kind is Kind.STRING and not spec.lacks]
     written = [value for constant in program.constants for value in constant.values if isinstance(value, str)]
@@ -65,6 +65,7 @@ def fill_columns(
         _place(_ranks(array, dictionary) if index in texts else _integers(array, spec, unit), order, ints[index])
     for index, spec in enumerate(program.floats):
         array, failed = column(spec)
+        array = _typed(array, spec.kind)
         if array.null_count:
             valid[-index - 1] = array.is_valid().to_numpy(zero_copy_only=False)
         if failed is not None:
@@ -73,6 +74,12 @@ def fill_columns(
     if order is not None and not valid.all():
         valid = valid.take(order, axis=-1)
     return ints, floats, valid, filled_constants(program.constants, dictionary, unit)
+
+
+def _typed(array: pa.Array, kind: Kind) -> pa.Array:
+    """A column of nothing but NULL, as functions of NULL give it, as one of its kind."""
+    types = {Kind.STRING: pa.string(), Kind.FLOAT: pa.float64()}
+    return array.cast(types[kind]) if pa.types.is_null(array.type) and kind in types else array
 
 
 def _place(values: np.ndarray[Any, Any], order: np.ndarray[Any, Any] | None, out: np.ndarray[Any, Any]) -> None:

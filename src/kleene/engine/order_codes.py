@@ -62,8 +62,10 @@ def order_codes(column: pa.Array, *, descending: bool = False) -> OrderCodes:
 
 
 def _plain_codes(column: pa.Array, descending: bool) -> tuple[Array, Callable[[Array], pa.Array]] | None:
-    """The codes of numbers, times and booleans: integers as they are, floats by their bits."""
+    """The codes of numbers, times and booleans: integers as they are, floats by their bits. A column of NULL has none."""
     kind = column.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(column), np.int64), lambda given: pa.nulls(given.size)
     if pa.types.is_floating(kind):
         values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False) + 0.0  # -0.0 + 0.0 is 0.0
         nan = np.float64(np.nan).view(np.int64) | (NO_CODE if descending else 0)

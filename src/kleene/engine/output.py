@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import RepeatedText, take, view
+from kleene.common.columns import RepeatedText, take, time_type, view
 from kleene.engine.kernels.identity import (
     FIRST_FACTOR,
     absorb,
@@ -82,7 +82,7 @@ class MatchWriter:
         self.schema = self._output_schema()
 
     def _output_schema(self) -> pa.Schema:
-        time = self._events.field(self._time).type
+        time = time_type(self._events.field(self._time).type)
         head = [
             pa.field("query", pa.string(), nullable=False),
             pa.field("match_id", pa.int64(), nullable=False),

@@ -33,8 +33,6 @@ Column = Any
 """A pyarrow Array or Scalar (pyarrow has no public stubs for compute results)."""
 
 
-_FITS = "nanoseconds reach from 1677 to 2262 and over 292 years: cast such columns to microseconds"
-
 Rows = Callable[[str, str], pa.Array]
 """Gives the column of (variable, attribute) for the rows being evaluated."""
 
@@ -108,9 +106,9 @@ class Evaluator:
         try:
             return _NODES[type(node)](self, node)
         except pa.ArrowInvalid as error:
-            if "overflow" in str(error):
+            if "overflow" in str(error) or "out of bounds" in str(error):
                 raise overflow(error) from error
-            raise DataError(Problem(f"a value does not fit its type: {error}", hint=_FITS)) from error
+            raise DataError(f"a value does not fit its type: {error}") from error
 
     def _attempt(self, function: Callable[..., Column], *operands: Column) -> Column:
         """A column of what may leave 64 bits."""
@@ -230,7 +228,7 @@ class Evaluator:
     def like(self, node: p.Like) -> Column:
         assert isinstance(node.pattern, p.Literal)
         operand = self._evaluate(node.operand)
-        if node.pattern.value is None:
+        if node.pattern.value is None or pa.types.is_null(operand.type):
             return pa.scalar(None, pa.bool_())
         return pc.match_like(operand, str(node.pattern.value))
 

@@ -532,7 +532,9 @@ def arrow_schema_of(events: Any) -> pa.Schema:
     import pyarrow as pa
 
     if isinstance(events, pa.Schema):
-        return events
+        from kleene.runtime.encodings import plain_schema
+
+        return plain_schema(events)
     if is_spark_frame(events):
         from kleene.runtime.spark_batch import arrow_schema
 

@@ -43,7 +43,8 @@ from kleene.plan.keys import key_attributes
 from kleene.plan.limits import Limits
 from kleene.plan.nfa import NfaPlan
 from kleene.plan.optimizer import make_plan
-from kleene.runtime.arrow import batches_of, event_stream, in_stream_order, match_batches, without_views
+from kleene.runtime.arrow import batches_of, event_stream, in_stream_order, match_batches
+from kleene.runtime.encodings import plain_events
 
 if TYPE_CHECKING:
     from kleene.interfaces.api import Options, Query
@@ -82,7 +83,7 @@ def why_not(query: Query, asked: Any, key: Any, since: Any, until: Any, near: in
     bound = query.plan_for(arrow_schema_of(source), given).bound
     chosen = Range(bound, arrow_schema_of(source), key, since, until)
     if on_spark:
-        table = without_views(chosen.of_spark(source))
+        table = plain_events(chosen.of_spark(source))
     else:
         table = chosen.of_batches(batches_of(source), source.schema)
     assert isinstance(table, pa.Table)

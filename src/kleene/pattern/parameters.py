@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterable
 
 from kleene.common.errors import Problem, Span
+from kleene.common.terminal import is_text
 from kleene.pattern.moments import counted_time, duration_in, moment_at, moment_of_datetime, nanoseconds_of
 from kleene.pattern.predicates import Expression, Literal
 
@@ -37,6 +38,8 @@ def literal_of(value: object) -> Literal | None:
     # Subclasses (NumPy's float64, enums of strings) become the plain constant.
     for kind in (int, float, str):
         if isinstance(value, kind):
+            if isinstance(value, str) and not is_text(value):
+                raise ValueError(f"'{value}' has half a character: give text that can be encoded as UTF-8")
             return Literal(kind(value))
     return None
 
@@ -46,7 +49,7 @@ def parameter_value(name: str, value: object, span: Span | None, problems: list[
     try:
         literal = literal_of(value)
     except ValueError as error:
-        problems.append(Problem(f"parameter '{name}': {error}", span, "round it"))
+        problems.append(Problem(f"parameter '{name}': {error}", span))
         return Literal(None, span=span)
     if literal is None:
         hint = (

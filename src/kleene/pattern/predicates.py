@@ -61,10 +61,12 @@ class Literal(Expression):
 
     def __eq__(self, other: object) -> bool:
         # 1, 1.0 and True are equal in Python but are different constants of the language.
-        return isinstance(other, Literal) and type(self.value) is type(other.value) and self.value == other.value
+        if not isinstance(other, Literal) or type(self.value) is not type(other.value):
+            return False
+        return self.value == other.value or (self.value != self.value and other.value != other.value)  # NaN is one constant
 
     def __hash__(self) -> int:
-        return hash((type(self.value), self.value))
+        return hash((type(self.value), self.value if self.value == self.value else None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,7 +301,7 @@ def expression_of(value: object) -> Expression:
     try:
         literal = literal_of(value)
     except ValueError as error:
-        raise BindingError(Problem(str(error), hint="round it")) from error
+        raise BindingError(Problem(str(error))) from error
     if literal is None:
         raise TypeError(f"a {type(value).__name__} cannot stand in a condition: use numbers, strings, booleans, times or terms")
     return literal

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kleene.common.errors import BindingError, Problem, Span, nearest
+from kleene.common.terminal import is_text
 from kleene.pattern.clauses import check_clauses
 from kleene.pattern.limits import MAX_COMPONENTS, MAX_DEPTH, too_deep, too_deep_pattern
 from kleene.pattern.normalize import normalize
@@ -54,6 +55,9 @@ def find_problems(query: LogicalQuery) -> list[Problem]:
     deep = list(_depth_problems(query))
     if deep:
         return deep
+    halves = list(_half_characters(query))
+    if halves:
+        return halves
     components = {event.variable: event for event in events(query.pattern)}
     problems = [
         *_component_problems(query),
@@ -71,6 +75,20 @@ def _depth_problems(query: LogicalQuery) -> Iterator[Problem]:
     for expression in (query.where, query.having, *(item.expression for item in query.returns)):
         if expression is not None and (node := too_deep(expression)) is not None:
             yield Problem(f"expression nested deeper than {MAX_DEPTH}", node.span)
+
+
+def _half_characters(query: LogicalQuery) -> Iterator[Problem]:
+    """Texts that no event can have, and that cannot be written: half of a pair of surrogates."""
+    hint = "give text that can be encoded as UTF-8"
+    named: list[tuple[object, Span | None]] = [(name, None) for name in (query.name, query.into)]
+    named += [(item.alias, None) for item in query.returns] + [(item.alias, None) for item in query.aggregates]
+    named += [(name, event.span) for event in events(query.pattern) for name in (*event.types, event.variable)]
+    for expression in (query.where, query.having, *(item.expression for item in query.returns)):
+        for node in walk(expression) if expression is not None else ():
+            named += [(getattr(node, place, None), node.span) for place in ("value", "name", "variable", "function")]
+    for text, span in named:
+        if isinstance(text, str) and not is_text(text):
+            yield Problem(f"'{text}' has half a character", span, hint)
 
 
 def _component_problems(query: LogicalQuery) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kleene.common.errors import Problem, Span, nearest
-from kleene.common.schema import EventSchema
+from kleene.common.schema import EventSchema, Kind
 from kleene.pattern.moments import exact_microseconds
 from kleene.pattern.policies import Unit, Window
 
@@ -86,7 +86,7 @@ def _parameter(
 
 
 def _misfit(unit: Unit, schema: EventSchema, span: Span | None, given_as_duration: bool) -> Problem | None:
-    if unit is Unit.EVENTS:
+    if unit is Unit.EVENTS or schema.columns[schema.time] is Kind.NULL:
         return None
     if schema.time_unit is None and unit is not Unit.NUMBER:
         what = "a duration" if given_as_duration else f"a window in {unit.word}"

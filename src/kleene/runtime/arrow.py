@@ -22,6 +22,7 @@ from kleene.engine.counters import SharedCounterMatcher
 from kleene.engine.kernels.rows import first_descent
 from kleene.engine.matcher import BadRows, Matcher, Metrics
 from kleene.plan.shared_counters import SharedCounters, alone
+from kleene.runtime.encodings import plain_events
 
 SLICE = 1 << 22
 """Rows handed to the engine at a time."""
@@ -42,12 +43,12 @@ class Run:
 def event_stream(events: Any) -> pa.Table | pa.RecordBatchReader:
     """Events as Arrow: a table as it is, a stream of batches as a reader; pandas, Polars, DuckDB through the Arrow C stream."""
     if isinstance(events, pa.Table | pa.RecordBatchReader):
-        return without_views(events)
+        return plain_events(events)
     if isinstance(events, pa.RecordBatch):
-        return without_views(pa.Table.from_batches([events]))
+        return plain_events(pa.Table.from_batches([events]))
     if type(events).__module__.partition(".")[0] == "pandas" and type(events).__name__ == "DataFrame":
         try:
-            return pa.Table.from_pandas(events, preserve_index=False)
+            return plain_events(_without_guesses(pa.Table.from_pandas(events, preserve_index=False)))
         except (pa.ArrowException, TypeError, ValueError) as error:
             reason = ": ".join(str(part) for part in error.args)
             hint = "give every column one type and a name of its own"
@@ -55,37 +56,18 @@ def event_stream(events: Any) -> pa.Table | pa.RecordBatchReader:
     if hasattr(events, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(events)
         # Whatever is held in memory as a whole (a Polars frame, say) may be sorted; a reader is a stream.
-        return without_views(reader if type(events).__name__.endswith("Reader") else reader.read_all())
+        return plain_events(reader if type(events).__name__.endswith("Reader") else reader.read_all())
     raise DataError(
         f"events are of type {type(events).__module__}.{type(events).__qualname__}: neither a Spark DataFrame nor a thing with "
         "the Arrow C stream interface\n  hint: pass a Spark, pandas or Polars DataFrame, a pyarrow Table or RecordBatchReader"
     )
 
 
-def without_views(events: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
-    """Events with plain strings in place of string views (Polars gives those), which Arrow cannot take rows of yet."""
-    schema = pa.schema([field.with_type(_without_view(field.type)) for field in events.schema], events.schema.metadata)
-    if schema.equals(events.schema):
-        return events
-    if isinstance(events, pa.Table):
-        return events.cast(schema)
-    return pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in events))
-
-
-def _without_view(data_type: pa.DataType) -> pa.DataType:
-    if pa.types.is_string_view(data_type):
-        return pa.string()
-    if pa.types.is_binary_view(data_type):
-        return pa.binary()
-    if pa.types.is_dictionary(data_type) and _without_view(data_type.value_type) != data_type.value_type:
-        return pa.dictionary(data_type.index_type, _without_view(data_type.value_type), data_type.ordered)
-    if pa.types.is_list(data_type):
-        return pa.list_(data_type.value_field.with_type(_without_view(data_type.value_type)))
-    if pa.types.is_large_list(data_type):
-        return pa.large_list(data_type.value_field.with_type(_without_view(data_type.value_type)))
-    if pa.types.is_struct(data_type):
-        return pa.struct([field.with_type(_without_view(field.type)) for field in data_type])
-    return data_type
+def _without_guesses(table: pa.Table) -> pa.Table:
+    """A pandas frame that never had a row: pandas calls its columns floats, or objects, and nothing is known of them."""
+    if table.num_rows or not all(pa.types.is_floating(kind) or pa.types.is_null(kind) for kind in table.schema.types):
+        return table
+    return pa.Table.from_arrays([pa.nulls(0)] * table.num_columns, table.column_names)
 
 
 def in_stream_order(table: pa.Table, schema: EventSchema) -> pa.Table:

@@ -14,6 +14,7 @@ import pyarrow.csv
 import pyarrow.dataset as ds
 
 from kleene.common.errors import DataError, Problem, nearest
+from kleene.runtime.encodings import plain_events
 
 FORMATS = {
     ".parquet": "parquet",
@@ -50,7 +51,7 @@ def open_events(paths: str | Path | Sequence[str | Path], columns: Sequence[str]
         raise _unreadable(files, error) from error
     if _format(files[0]) == "csv":
         _require_text(files, reader.schema)
-    return pa.RecordBatchReader.from_batches(reader.schema, _guarded(reader, files))
+    return plain_events(pa.RecordBatchReader.from_batches(reader.schema, _guarded(reader, files)))
 
 
 def _guarded(reader: pa.RecordBatchReader, files: list[Path]) -> Iterator[pa.RecordBatch]:
