@@ -101,13 +101,17 @@ AT_EVENT = {
 WITHOUT_EVENT = {
     "no memory": ("PATTERN SEQ(A a, B b) WHERE greedy(b.x) > 1 WITHIN 9", "MemoryError"),
     "too many matches": ("PATTERN SEQ(A a, B b) WHERE a.k >= 0 AND b.k >= 0 WITHIN 60", "more than 40 matches"),
+    "too much": (
+        f"PATTERN SEQ(A a, B b) WITHIN 9 RETURN '{'y' * 200_000}' AS y",
+        "matches of 'bad' of more than 0.5 MB",
+    ),
     "too slow": ("PATTERN SEQ(A a, B b) WHERE slow(b.x) > 1 WITHIN 9", "more than 0.25 seconds of CPU time"),
 }
 HOSTILE = AT_EVENT | WITHOUT_EVENT
 
 
 def budget(name: str) -> dict[str, float]:
-    return {"too many matches": {"matches": 40}, "too slow": {"seconds": 0.25}}.get(name, {})
+    return {"too many matches": {"matches": 40}, "too slow": {"seconds": 0.25}, "too much": {"megabytes": 0.5}}.get(name, {})
 
 
 def stream_of(

@@ -148,7 +148,8 @@ class Query:
             on_error: Of a stream: what a query that fails does: "stop" the stream, or "suspend" that query, which is a row
                 of `problems`, while the others run on. Without it "stop"; of rules "suspend".
             budget: Of a stream: what each query may use in one bucket and micro-batch; one that uses more fails. The default is
-                {"seconds": 60, "matches": 1_000_000}; where a failure stops the stream, there is no budget unless given.
+                {"seconds": 60, "matches": 1_000_000, "megabytes": 1_000}; where a failure stops the stream,
+                there is none unless given.
             max_ahead: Of a stream: how far ahead of the clock the time of a row may be, as "1 day". One that is further ahead
                 is a bad row and does not move the watermark. Without it every time counts, as in a table.
         """

@@ -19,6 +19,9 @@ from kleene.common.errors import LimitError, PlanningError, Problem, nearest
 from kleene.engine.kernels import compiling_seconds
 from kleene.runtime.stream_units import StreamQuery, Unit
 
+MEGABYTE = 1_000_000
+_EXAMPLE = 'write {"seconds": 60, "matches": 1_000_000, "megabytes": 1_000}'
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -31,6 +34,8 @@ class Budget:
     seconds: float = 60.0
     """Of CPU time."""
     matches: int = 1_000_000
+    megabytes: float = 1_000
+    """Of matches: they are held until the query has come to the end of the micro-batch."""
 
 
 def budget_of(given: Budget | Mapping[str, Any] | None) -> Budget:
@@ -49,7 +54,7 @@ def budget_of(given: Budget | Mapping[str, Any] | None) -> Budget:
     if isinstance(given, Budget):
         return given
     if not isinstance(given, Mapping):
-        raise PlanningError(Problem(f"a budget cannot be {given!r}", hint='write {"seconds": 60, "matches": 1_000_000}'))
+        raise PlanningError(Problem(f"a budget cannot be {given!r}", hint=_EXAMPLE))
     known = [item.name for item in fields(Budget)]
     problems: list[Problem] = []
     for name, value in given.items():
@@ -77,12 +82,14 @@ class Spent:
     unit: Unit
     seconds: float = 0.0
     matches: Counter[str] = field(default_factory=Counter)
+    bytes: Counter[str] = field(default_factory=Counter)
 
     def rows(self, found: Iterator[Any]) -> Iterator[tuple[StreamQuery, pa.RecordBatch]]:
         """What a matcher gives, counted: OverBudgetError where it is more than the budget."""
         while (given := self._next(found)) is not None:
             query, rows = self.unit.labelled(given)
             self.matches[query.name] += rows.num_rows
+            self.bytes[query.name] += rows.nbytes
             self._require()
             if rows.num_rows:
                 yield query, rows
@@ -99,8 +106,9 @@ class Spent:
         """The part of the budget that is used, of what is used most."""
         if self.budget is None:
             return 0.0
-        most = max(self.matches.values(), default=0)
-        return max(self.seconds / self.budget.seconds, most / self.budget.matches)
+        matches, size = (max(used.values(), default=0) for used in (self.matches, self.bytes))
+        budget = self.budget
+        return max(self.seconds / budget.seconds, matches / budget.matches, size / MEGABYTE / budget.megabytes)
 
     @property
     def busiest(self) -> str:
@@ -113,6 +121,11 @@ class Spent:
         if self.seconds > self.budget.seconds:
             message = f"more than {self.budget.seconds:g} seconds of CPU time in one micro-batch"
             hint = "shorten the window or narrow the conditions, or give budget={'seconds': ...} more"
+            raise OverBudgetError(Problem(message, hint=hint))
+        name, size = max(self.bytes.items(), key=lambda item: item[1], default=("", 0))
+        if size > MEGABYTE * self.budget.megabytes:
+            message = f"matches of '{name}' of more than {self.budget.megabytes:g} MB in one micro-batch"
+            hint = "shorten the window, narrow the conditions or return less, or give budget={'megabytes': ...} more"
             raise OverBudgetError(Problem(message, hint=hint))
         name, count = max(self.matches.items(), key=lambda item: item[1], default=("", 0))
         if count > self.budget.matches:
