@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import kleene
@@ -328,3 +329,23 @@ def test_half_characters_beside_a_query_are_refused() -> None:
     with pytest.raises(kleene.DataError):
         match(PAIR, pd.DataFrame({"ts": [1], "type": ["A"], "s": [HALF]}))
     assert match(f"{PAIR} -- {HALF}", events).num_rows == 1
+
+
+# --- nanoseconds on their way to and from Spark -----------------------------------------------------------------------
+
+
+def test_spark_and_nanoseconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark has no type for them: Parquet files that have some are refused before it starts, and written with a note."""
+    from kleene.interfaces.cli import main
+    from kleene.interfaces.commands.spark import require_microseconds
+
+    for unit in ("ns", "us"):
+        pq.write_table(timed(unit).drop_columns(["d"]), tmp_path / f"{unit}.parquet")
+        out = tmp_path / f"{unit}-out.parquet"
+        roles = ["--time", "ts", "--type", "type", "-o", str(out)]
+        assert main(["match", "-q", PAIR, str(tmp_path / f"{unit}.parquet"), *roles]) == 0
+        assert ("Spark cannot read" in capsys.readouterr().err) == (unit == "ns")
+    require_microseconds([str(tmp_path / "us.parquet"), str(tmp_path / "us-out.parquet")])
+    for name, column in (("ns.parquet", "'ts'"), ("ns-out.parquet", "'match_start', 'match_end', 'a', 'b'")):
+        with pytest.raises(kleene.DataError, match=f"has nanoseconds in {column}, which Spark cannot read"):
+            require_microseconds([str(tmp_path / "us.parquet"), str(tmp_path / name)])

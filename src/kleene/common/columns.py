@@ -118,6 +118,15 @@ def showable(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return column
 
 
+def has_nanoseconds(kind: pa.DataType) -> bool:
+    """Whether a type counts nanoseconds, or has a part that does."""
+    if pa.types.is_timestamp(kind):
+        return bool(kind.unit == "ns")
+    if pa.types.is_dictionary(kind):
+        return has_nanoseconds(kind.value_type)
+    return any(has_nanoseconds(kind.field(place).type) for place in range(kind.num_fields))
+
+
 def free_name(name: str, taken: Sequence[str]) -> str:
     """A name for a further column: the given one, with as many underscores before it as it takes.
 

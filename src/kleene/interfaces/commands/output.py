@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kleene.common.terminal import printable
 from kleene.interfaces.commands.arguments import UsageError
-from kleene.interfaces.commands.terminal import PrintableBytes
+from kleene.interfaces.commands.terminal import PrintableBytes, say
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +47,10 @@ def format_of(path: str) -> str:
 
 def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: str | None, format: str) -> None:
     """Writes batches to a file, or to standard output without one."""
+    from kleene.common.columns import has_nanoseconds
+
+    if format == "parquet" and any(has_nanoseconds(field.type) for field in schema):
+        say("note: times are written with nanoseconds, as the events have them; Spark cannot read these: give it microseconds")
     with _standard_output() if path is None else _complete(Path(path)) as sink:
         WRITERS[format](sink, schema, batches)
 

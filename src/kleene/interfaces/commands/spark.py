@@ -67,6 +67,24 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
         raise
 
 
+def require_microseconds(paths: list[str]) -> None:
+    """That Parquet files have no times with nanoseconds, as pandas writes them: Spark has no type for these."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    from kleene.common.columns import has_nanoseconds
+
+    for path in paths:
+        try:
+            schema = ds.dataset(path, format="parquet").schema
+        except (OSError, pa.ArrowException):
+            continue  # Spark says what is wrong
+        names = [f"'{field.name}'" for field in schema if has_nanoseconds(field.type)]
+        if names:
+            hint = "leave out --engine spark, or write microseconds: to_parquet(..., coerce_timestamps='us')"
+            raise DataError(Problem(f"'{path}' has nanoseconds in {', '.join(names)}, which Spark cannot read", hint=hint))
+
+
 def read(spark: SparkSession, paths: list[str]) -> DataFrame:
     """Files of events of one format as a DataFrame."""
     suffixes = {"parquet" if Path(path).is_dir() else Path(path).suffix.lower().lstrip(".") for path in paths}
@@ -77,6 +95,7 @@ def read(spark: SparkSession, paths: list[str]) -> DataFrame:
         raise DataError(f"files of one format are expected, found {', '.join(sorted(suffixes))}")
     suffix = suffixes.pop()
     if suffix == "parquet":
+        require_microseconds(paths)
         return spark.read.parquet(*paths)
     if suffix == "csv":
         return spark.read.csv(paths, header=True, inferSchema=True)
