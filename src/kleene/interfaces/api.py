@@ -144,7 +144,8 @@ class Query:
             watermark: Of a stream: how much later than others events may come, as Spark's `withWatermark` has it
                 ("10 seconds"), or a number where time is one. An event that comes later still is late, see `run`.
             buckets: Of a stream: over how many buckets keys are spread; without it as many as there are shuffle partitions.
-            max_events: Of a stream: how many events one bucket may keep. A stream that needs more stops, and loses nothing.
+            max_events: Of a stream: how many events, and keys with counters, one bucket may keep. A stream that needs more
+                stops, and loses nothing.
             on_error: Of a stream: what a query that fails does: "stop" the stream, or "suspend" that query, which is a row
                 of `problems`, while the others run on. Without it "stop"; of rules "suspend".
             budget: Of a stream: what each query may use in one bucket and micro-batch; one that uses more fails. The default is
