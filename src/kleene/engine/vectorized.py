@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.columns import decoded
-from kleene.common.errors import DataError, Problem
+from kleene.common.errors import DataError, LimitError, Problem
 from kleene.engine import scalar
 from kleene.engine.failing import Noticed, OverflowedError, attempt, overflow
 from kleene.engine.registered import call_registered
@@ -230,7 +230,14 @@ class Evaluator:
         operand = self._evaluate(node.operand)
         if node.pattern.value is None or pa.types.is_null(operand.type):
             return pa.scalar(None, pa.bool_())
-        return pc.match_like(operand, str(node.pattern.value))
+        pattern = str(node.pattern.value)
+        try:
+            return pc.match_like(operand, pattern)
+        except pa.ArrowInvalid as error:
+            if "too large" not in str(error):
+                raise
+            message = f"the pattern of LIKE is too large to compile: {len(pattern):,} characters"
+            raise LimitError(Problem(message, hint="use fewer % and _, or split the condition")) from error
 
     def is_null(self, node: p.IsNull) -> Column:
         return pc.is_null(self._evaluate(node.operand))
