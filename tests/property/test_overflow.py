@@ -23,5 +23,16 @@ def test_many_random_pairs(seed: int) -> None:
     assert_shares(assert_agreement(overflow_pairs, 1_600 + seed, 3_000), SHARES, 3_000)
 
 
+def test_random_aggregates() -> None:
+    seen = assert_agreement(overflow_pairs, 17, 60, "--aggregates")
+    assert_shares(seen, {"error": 0.02, "rows": 0.5, "answered by CounterPlan": 1, "answered by MatchedPlan": 0.8}, 60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_many_random_aggregates(seed: int) -> None:
+    assert_agreement(overflow_pairs, 1_700 + seed, 3_000, "--aggregates")
+
+
 def test_an_error_that_is_not_looked_for_is_noticed() -> None:
     assert_noticed(overflow_pairs, "no-audit", 60)

@@ -30,9 +30,10 @@ from kleene.pattern.policies import Strategy
 from kleene.pattern.predicates import Expression, conjunction
 from kleene.plan.options import LAZY_CHOICES, NFA_CHOICES, LazyOptions, NfaOptions
 from kleene.testing import oracle
+from kleene.testing.random_aggregate import AggregateExample, aggregate_example
 from kleene.testing.random_queries import chance
 from kleene.testing.strategies import Example, any_match_example, example, saseplus_example
-from support import nfa_pairs, sase_pairs
+from support import aggregate_pairs, nfa_pairs, sase_pairs
 from support.nfa_pairs import bare
 from support.pair_runs import Report, Suite, main, rewritten
 from support.sase_pairs import Setting
@@ -172,5 +173,30 @@ SABOTAGE = {"no-audit": rewritten(ReportingMatcher, "_audit", "self.audits and",
 
 SUITE = Suite(overflow_example, check, sase_pairs.describe, SABOTAGE)
 
+
+# --- AGG --------------------------------------------------------------------------------------------------------------
+
+
+def aggregate_overflow_example(seed: int, number: int = 0) -> AggregateExample:
+    """Example `number` of a seed, with AGG."""
+    rng = Random(f"{seed}:{number}:aggregates")
+    found = aggregate_example(seed, number)
+    events = []
+    for row in found.events:
+        x = row["x"] if row["x"] is None else _value(rng)
+        events.append({**row, "x": x, "xa": x if x is None else min(abs(x), GREATEST)})
+    return replace(found, events=events)
+
+
+def check_aggregates(found: AggregateExample, number: int, rng: Random, report: Report) -> list[str]:
+    """How the rows of every plan differ from the oracle's."""
+    pair = aggregate_pairs.Pair(found)
+    report.seen["error" if pair.overflows else "rows"] += 1
+    settings = [(name, aggregate_pairs.random_setting(rng)) for name in aggregate_pairs.PLANS]
+    return aggregate_pairs.check(pair, settings, report.seen)
+
+
+AGGREGATES = Suite(aggregate_overflow_example, check_aggregates, aggregate_pairs.describe, {})
+
 if __name__ == "__main__":
-    main(__doc__, SUITE)
+    main(__doc__, SUITE, aggregates=AGGREGATES)

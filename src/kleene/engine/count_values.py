@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 
 from kleene.common.columns import view
 from kleene.common.errors import DataError, Problem
-from kleene.engine.aggregate_output import average_column, total_column
+from kleene.engine.aggregate_output import (
+    WIDE,
+    average_column,
+    total_column,
+    wide_average_column,
+    wide_total_column,
+)
 from kleene.engine.count_program import Slot, Wanted, mask_of
 from kleene.engine.kernels.counter_tables import Weights
 from kleene.engine.kernels.counting import CAP, FLOAT_TOTAL, LARGEST, NONE, TOTAL
@@ -25,10 +31,15 @@ from kleene.plan.aggregate import CounterPlan
 
 Array = np.ndarray[Any, Any]
 
-POSITIVE, NEGATIVE, KNOWN, FLOAT, GREATEST, LEAST = range(6)
-"""What of an attribute is carried: the part of its value above zero, the part below, whether it has one, a float, codes."""
+POSITIVE, NEGATIVE, KNOWN, FLOAT, GREATEST, LEAST, DIGITS = range(7)
+"""What of an attribute is carried: the part of its value above zero, the part below, whether it has one, a float, codes; from
+DIGITS on the digits of the first part, then those of the second, the last digit first.
+"""
+
+DIGIT_BITS, PLACES = 16, 4
 
 _KINDS = {POSITIVE: TOTAL, NEGATIVE: TOTAL, KNOWN: TOTAL, FLOAT: FLOAT_TOTAL, GREATEST: LARGEST, LEAST: LARGEST}
+_KINDS |= dict.fromkeys(range(DIGITS, DIGITS + 2 * PLACES), TOTAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +99,23 @@ class Attributes:
         if pa.types.is_null(column.type):
             return np.zeros(self._rows, np.int64)
         values = view(pc.fill_null(column.cast(pa.int64()), 0))
+        if what >= DIGITS:
+            below, place = divmod(what - DIGITS, PLACES)
+            part = np.where((values < 0) == bool(below), np.abs(values).view(np.uint64), 0)  # also that of the smallest
+            return np.asarray(part >> (DIGIT_BITS * place) & (1 << DIGIT_BITS) - 1, np.int64)
         if what == NEGATIVE and values.size and int(values.min()) == NONE:
             raise overflow()
         return np.asarray(np.maximum(values if what == POSITIVE else -values, 0))
 
 
-def overflow() -> DataError:
+class SaturatedError(DataError):
+    """A count, or a part of a sum, does not fit 64 bits."""
+
+
+def overflow() -> SaturatedError:
     """A count or sum does not fit."""
     hint = "narrow the window or the conditions, group the counts, or sum floats"
-    return DataError(Problem("a count or sum over matches exceeds 64 bits", hint=hint))
+    return SaturatedError(Problem("a count or sum over matches exceeds 64 bits", hint=hint))
 
 
 def require_stable(plan: CounterPlan, working: WorkingSet, rows: int) -> None:
@@ -140,12 +159,22 @@ class ItemSlots:
     total: int
     negative: int
     known: int
+    digits: tuple[tuple[int, int], ...] = ()
+    """In place of the first two: slots, and what one of each counts."""
 
 
 def wanted_of(
-    plan: CounterPlan, bits: Sequence[int], attributes: Attributes, weights: WeightColumns, *, cautious: bool
+    plan: CounterPlan,
+    bits: Sequence[int],
+    attributes: Attributes,
+    weights: WeightColumns,
+    *,
+    cautious: bool,
+    wide: bool = False,
 ) -> tuple[Wanted, tuple[ItemSlots, ...]]:
-    """What a plan wants of the counters, with its tests at the given bits, and how its items are read from the slots."""
+    """What a plan wants of the counters, with its tests at the given bits, and how its items are read from the slots. With
+    `wide` sums are counted by digits, so that those fit whose parts do not.
+    """
     slots: dict[Slot, int] = {}
     variables = [[position.variable for position in path] for path in plan.paths]
 
@@ -168,6 +197,13 @@ def wanted_of(
             items.append(ItemSlots(item, slot(item, GREATEST if item.function == "max" else LEAST), -1, -1))
             continue
         known = count() if everywhere and not traits.missing else slot(item, KNOWN)
+        if wide and not traits.floating:
+            parts = range(2 * PLACES if traits.negative else PLACES)
+            digits = tuple(
+                (slot(item, DIGITS + part), (-1 if part >= PLACES else 1) << DIGIT_BITS * (part % PLACES)) for part in parts
+            )
+            items.append(ItemSlots(item, -1, -1, known, digits))
+            continue
         total = slot(item, FLOAT if traits.floating else POSITIVE)
         negative = slot(item, NEGATIVE) if traits.negative and not traits.floating else -1
         items.append(ItemSlots(item, total, negative, known))
@@ -195,24 +231,36 @@ def value_columns(
             read = attributes.codes(item.attribute, GREATEST if item.function == "max" else LEAST).values(given)
             found[item.alias] = pc.if_else(pa.array(given != NONE), read, pa.scalar(None, read.type))
             continue
+        if one.digits:
+            counted = [(_exact(values[number]).tolist(), each) for number, each in one.digits]
+            totals = [
+                sum(count * each for count, each in zip(row, (each for _, each in counted), strict=True))
+                for row in zip(*(counts for counts, _ in counted), strict=True)
+            ]
+            column = wide_total_column if item.function == "sum" else wide_average_column
+            found[item.alias] = column(totals, _exact(values[one.known]), kind)
+            continue
         total = floats[one.total] if _is_float(one, attributes) else _exact(values[one.total])
         if one.negative >= 0:
             total = total - _exact(values[one.negative])
         if item.function == "count":
             found[item.alias] = pa.array(total)
             continue
-        column = total_column if item.function == "sum" else average_column
-        found[item.alias] = column(total, _exact(values[one.known]), kind)
+        make = total_column if item.function == "sum" else average_column
+        found[item.alias] = make(total, _exact(values[one.known]), kind)
     return found
 
 
 def changed(before: Mapping[str, pa.Array], after: Mapping[str, pa.Array]) -> Array:
     """Which rows differ in some column; NULL equals NULL and NaN NaN."""
     found: Any = None
-    for name, column in before.items():
-        codes = [order_codes(item).codes for item in (column, after[name])] if _is_plain(column) else None
+    for name, earlier in before.items():
+        column, later = earlier, after[name]
+        if column.type != later.type:  # sums that do not fit before, or after
+            column, later = column.cast(WIDE), later.cast(WIDE)
+        codes = [order_codes(item).codes for item in (column, later)] if _is_plain(column) else None
         if codes is None:
-            joined = pa.concat_arrays([column, after[name]]).dictionary_encode()
+            joined = pa.concat_arrays([column, later]).dictionary_encode()
             indices = pc.fill_null(joined.indices, -1).to_numpy(zero_copy_only=False)
             codes = [indices[: len(column)], indices[len(column) :]]
         differs = codes[0] != codes[1]

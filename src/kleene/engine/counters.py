@@ -22,7 +22,15 @@ from kleene.engine.aggregate_output import AggregateWriter, grouped, time_column
 from kleene.engine.carried import UNKNOWN, Carried
 from kleene.engine.count_program import Slot, build_program, mask_of
 from kleene.engine.count_totals import Division, Points, Rows, add_up, in_order, start_values
-from kleene.engine.count_values import Attributes, WeightColumns, changed, require_stable, value_columns, wanted_of
+from kleene.engine.count_values import (
+    Attributes,
+    SaturatedError,
+    WeightColumns,
+    changed,
+    require_stable,
+    value_columns,
+    wanted_of,
+)
 from kleene.engine.counter_room import Room, Tallies, bases_of
 from kleene.engine.grouping import Groups, combined_codes, group_rows, without_nulls
 from kleene.engine.kernels import counting, marking, prefixes, trie_counting
@@ -57,6 +65,8 @@ class SharedCounterMatcher(WorkingMatcher):
     """Counts the queries of some plans together; `feed` and `finish` yield (number of the query, rows)."""
 
     takes_failing = False
+    widens = True
+    """Whether a pass whose sums do not fit is done again, counting by digits."""
 
     def __init__(
         self,
@@ -119,14 +129,29 @@ class SharedCounterMatcher(WorkingMatcher):
             require_names(state, ())
 
     def _counted(self, rows: int, until: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        counted = self._pass(rows, until)
+        fresh = self._carried is None or len(self._carried) == 0
+        try:
+            counted = self._pass(rows, until)
+            found = [counted.written(number, writer) for number, writer in enumerate(self._writers)]
+        except SaturatedError as error:
+            # Parts of sums do not fit. Counters that are carried on stay as they are; others are made again.
+            if not self.widens or not fresh or (self._carried is not None and until < EVER):
+                raise DataError(str(error)) from error
+            found, counted = self._counted_widely(rows, until)
         self.metrics.instances += counted.starts
         self.metrics.peak_instances = max(self.metrics.peak_instances, counted.peak)
-        for number, writer in enumerate(self._writers):
-            found = counted.written(number, writer)
-            if found.num_rows:
-                self.metrics.matches += found.num_rows
-                yield number, found
+        for number, batch in enumerate(found):
+            if batch.num_rows:
+                self.metrics.matches += batch.num_rows
+                yield number, batch
+
+    def _counted_widely(self, rows: int, until: int) -> tuple[list[pa.RecordBatch], CounterPass]:
+        carried = None if self._carried is None else Carried()
+        try:
+            counted = CounterPass(self._shared, self._working, rows, carried, self._written, until, wide=True)
+            return [counted.written(number, writer) for number, writer in enumerate(self._writers)], counted
+        except SaturatedError as error:
+            raise DataError(str(error)) from error
 
     def _pass(self, rows: int, until: int) -> CounterPass:
         return CounterPass(self._shared, self._working, rows, self._carried, self._written, until)
@@ -170,7 +195,15 @@ class CounterPass:
     """One pass over the first rows of a working set."""
 
     def __init__(
-        self, shared: SharedCounters, working: WorkingSet, rows: int, carried: Carried | None, since: int, until: int
+        self,
+        shared: SharedCounters,
+        working: WorkingSet,
+        rows: int,
+        carried: Carried | None,
+        since: int,
+        until: int,
+        *,
+        wide: bool = False,
     ) -> None:
         self._shared = shared
         self._working = working
@@ -182,7 +215,7 @@ class CounterPass:
         self._attributes = Attributes(shared.bound, working, rows)
         weights = WeightColumns()
         wanted = [
-            wanted_of(plan, bits, self._attributes, weights, cautious=self._is_cautious())
+            wanted_of(plan, bits, self._attributes, weights, cautious=self._is_cautious(), wide=wide)
             for plan, bits in zip(shared.plans, shared.bits, strict=True)
         ]
         self._items = [items for _, items in wanted]
@@ -411,7 +444,7 @@ class CounterPass:
     def _count_all(self, room: Room) -> None:
         program = self._program
         carried = Carried() if self._carried is None else self._carried
-        if self._carried is not None:
+        if len(carried) or (self._carried is not None and self._until < EVER):
             for plan in self._shared.plans:
                 require_stable(plan, self._working, self._ts.size)
         cells, floats = carried.started(program, self._numbers)

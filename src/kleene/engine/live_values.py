@@ -15,8 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.columns import view
-from kleene.common.errors import DataError, Problem
-from kleene.engine.aggregate_output import aggregate_type, average_column, total_column
+from kleene.engine.aggregate_output import (
+    aggregate_type,
+    average_column,
+    total_column,
+    wide_average_column,
+    wide_total_column,
+)
 from kleene.engine.kernels import live as kernels
 from kleene.engine.matches import Matches
 from kleene.engine.order_codes import NO_CODE, OrderCodes, order_codes
@@ -119,10 +124,8 @@ class Measures:
         fits = (high >= -(1 << 31)) & (high < 1 << 31)
         if fits.all():
             return column((high << kernels.LOW_BITS) + low, known, kind)
-        if item.function == "sum" or pa.types.is_duration(kind):
-            hint = f"shorten the window, group the sums, or make '{item.attribute}' a float"
-            raise DataError(Problem(f"the sum of '{item.attribute}' over the matches exceeds 64 bits", hint=hint))
-        return column(high * float(1 << kernels.LOW_BITS) + low, known, kind)
+        totals = [(upper << kernels.LOW_BITS) + lower for upper, lower in zip(high.tolist(), low.tolist(), strict=True)]
+        return (wide_total_column if item.function == "sum" else wide_average_column)(totals, known, kind)
 
 
 def extreme_values(codes: OrderCodes, given: Array) -> pa.Array:

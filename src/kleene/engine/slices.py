@@ -263,6 +263,8 @@ class SliceMatcher(CounterMatcher):
         self._begun = not part.between
         self._written = part.since
 
+    widens = False  # what lies before the slice has been summed up
+
     def _run(self, watermark: int | None) -> Iterator[Any]:
         if self._part.closed and len(self._working):
             message = "the DataFrame has later events than when it was read first"
