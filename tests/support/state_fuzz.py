@@ -134,10 +134,10 @@ def damaged(found: Sequence[Snapshot], snapshot: Snapshot, rng: Random) -> Memor
         if rng.random() < 0.1:
             _exchange(store, rng.choice(found), snapshot, rng)
             continue
-        number = rng.choice((-1, *store.segments))
-        blob = bytearray((store.blob if number < 0 else store.segments[number]) or b"\0")
+        number = rng.choice((None, *store.segments))
+        blob = bytearray((store.blob if number is None else store.segments[number]) or b"\0")
         rng.choice(DAMAGES)(blob, rng)
-        if number < 0:
+        if number is None:
             store.blob = bytes(blob)
         else:
             store.segments[number] = bytes(blob)
@@ -149,7 +149,7 @@ def _exchange(store: MemoryStore, other: Snapshot, own: Snapshot, rng: Random) -
     source = rng.choice((other.store, own.earlier, own.store))
     kind = rng.randrange(4)
     if kind == 0:
-        store.blob = source.blob
+        store.blob = own.earlier.blob
     elif kind == 1 and store.segments:
         del store.segments[rng.choice(list(store.segments))]
     elif kind == 2 and store.segments:
@@ -187,7 +187,8 @@ def became(snapshot: Snapshot, store: MemoryStore) -> str:
 
 
 def _same(one: MemoryStore, other: MemoryStore) -> bool:
-    return one.blob == other.blob and one.segments == other.segments
+    """Whether a store has all of another one, and maybe more, which nothing names."""
+    return one.blob == other.blob and one.segments.items() >= other.segments.items()
 
 
 if __name__ == "__main__":

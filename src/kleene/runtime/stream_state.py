@@ -290,9 +290,10 @@ def read_events(blob: bytes | None, segment: Segment) -> pa.Table:
         raise damaged(f"{name}: {error}") from error
     if not all(item.nullable for item in table.schema):
         raise damaged(f"{name} has columns that are never NULL, which are not written")
-    if table.num_rows != segment.rows:
-        raise damaged(f"{name} has {table.num_rows} rows, not {segment.rows}")
-    return pa.table([_own(column.combine_chunks()) for column in table.columns], table.schema.names)
+    own = pa.table([_own(column.combine_chunks()) for column in table.columns], table.schema.names)
+    if own.num_rows != segment.rows:
+        raise damaged(f"{name} has {own.num_rows} rows, not {segment.rows}")
+    return own
 
 
 def _encode_columns(columns: Mapping[str, pa.Array]) -> bytes:
