@@ -275,12 +275,13 @@ def spark_route(session: Callable[[], Any]) -> Route:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                return [row.asDict(recursive=True) for row in query.match(frame, **given_options(case)).collect()]
+                found: list[Row] = query.match(frame, **given_options(case)).toArrow().to_pylist()
+                return found
             except Exception as error:
                 # A worker's error arrives as the text of Spark's own, classic or Connect.
-                found = re.search(r"kleene\.common\.errors\.(\w+): (.*)", str(error), re.DOTALL)
-                if found is None:
+                ours = re.search(r"kleene\.common\.errors\.(\w+): (.*)", str(error), re.DOTALL)
+                if ours is None:
                     raise
-                raise getattr(errors, found[1])(found[2]) from error
+                raise getattr(errors, ours[1])(ours[2]) from error
 
     return lambda case: outcome(case, answer)

@@ -76,8 +76,8 @@ def sql_route(session: Callable[[], Any]) -> Route:
         options = {name: value for name, value in given_options(case).items() if name != "ties"}
         view = view_of(session(), case.table())
         try:
-            found = session().sql(statement(str(query), view, options)).collect()
-            return [row.asDict(recursive=True) for row in found]
+            found: list[Row] = session().sql(statement(str(query), view, options)).toArrow().to_pylist()
+            return found
         except Exception as error:
             # An error of ours arrives as the text of Spark's own, classic or Connect.
             ours = re.search(r"kleene\.common\.errors\.(\w+): (.*)", str(error), re.DOTALL)
