@@ -110,7 +110,7 @@ def rule_sets(course: Course) -> Iterator[RuleSet]:
             now.bad[f"bad{turn:03}"] = kinds[turn % len(kinds)]
             turn += 1
         yield RuleSet(dict(now.good), dict(now.bad), now.changes)
-        due = course.changes * (step + 1) // course.steps - now.changes
+        due = course.changes * (step + 1) // (course.steps - 1) - now.changes
         for name in rng.sample(sorted(now.bad), min(due // 2, len(now.bad))):
             del now.bad[name]
             if rng.random() < 0.5:  # corrected, under its own name, by another bad text
