@@ -272,13 +272,14 @@ def megabytes(pid: int) -> float:
 
 
 def shown(rows: pa.Table) -> list[str]:
-    """The rows to compare."""
+    """The rows to compare; files have times without a zone."""
     event = ("number", "at", "type", "k", "x", "fate")
-    return sorted(
+    found = (
         f"{row['query']} {row['query_version']} {row['match_id']} {row['match_end']} {sorted(row['returned'])} "
         f"{[(item['variable'], *(str(item['event'][name]) for name in event)) for item in row['events']]}"
         for row in rows.to_pylist()
     )
+    return sorted(line.replace("+00:00", "") for line in found)
 
 
 def differences(found: list[str], wanted: list[str]) -> list[str]:
