@@ -228,7 +228,7 @@ def _wider_window() -> None:
     """WITHIN excludes its end; this engine includes it."""
     original = plans.plan_sequence
 
-    def plan_sequence(bound: Any, options: Any) -> Any:
+    def plan_sequence(bound: Any, options: Any, *limits: Any) -> Any:
         return original(bound if bound.window is None else replace(bound, window=bound.window + 1), options)
 
     import kleene.plan.optimizer

@@ -425,6 +425,8 @@ def test_match_limits(repeated: str, capsys: pytest.CaptureFixture[str]) -> None
         assert "warning: 21 matches were let go of at the limits" in err
     assert main([*argv, "--limit-runs", "2", "--at-limit", "keep-newest", "--plan", "algorithm=basic"]) == 0
     assert " runs were let go of" in capsys.readouterr().err
+    assert main([*argv, "--limits", "total=20", "--limits", "memory=1000000,partials=1000"]) == 1
+    assert "has 31 matches; the limit is 20" in capsys.readouterr().err
     assert main([*argv, "--limit-runs", "0"]) == 1
     assert "positive number" in capsys.readouterr().err
 
@@ -530,7 +532,6 @@ def test_match_shows_aggregates(events: str, capsys: pytest.CaptureFixture[str])
     ("argv", "message"),
     [
         (["--compressed", "-o", "rows.parquet"], "AGG has a row for each trigger"),
-        (["--limit-runs", "5"], "counters have none"),
         (["--plan", "window=stack"], "plan option 'window' cannot be 'stack'"),
     ],
 )

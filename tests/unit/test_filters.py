@@ -13,7 +13,7 @@ import pytest
 
 import kleene
 from kleene.engine import filters, kernels, lazy_program, run_program
-from kleene.engine.filter_constants import SEARCHED
+from kleene.plan.compilable import SEARCHED
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 

@@ -156,3 +156,22 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
 def decoded(column: pa.Array) -> pa.Array:
     """A column without dictionary encoding."""
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def bytes_of(rows: pa.RecordBatch) -> int:
+    """The bytes that rows take, without dictionaries, which many batches share.
+
+    >>> bytes_of(pa.record_batch({"x": pa.array([1, 2, 3])}))
+    24
+    """
+    return sum(_bytes_of(column) for column in rows.columns)
+
+
+def _bytes_of(column: pa.Array) -> int:
+    if pa.types.is_dictionary(column.type):
+        return int(column.indices.nbytes)
+    if pa.types.is_struct(column.type):
+        return sum(_bytes_of(column.field(number)) for number in range(column.type.num_fields))
+    if pa.types.is_list(column.type):
+        return int(column.offsets.nbytes) + _bytes_of(column.values)
+    return int(column.nbytes)

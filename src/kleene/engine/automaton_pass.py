@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from kleene.common.errors import LimitError
+from kleene.engine.allowance import Allowance
 from kleene.engine.failing import condition_overflow
 from kleene.engine.filter_values import fill_columns
 from kleene.engine.kernels import layout as kernels
@@ -35,6 +35,10 @@ STRATEGIES = {
     Strategy.PARTITION_CONTIGUITY: kernels.PARTITION,
     Strategy.STRICT_CONTIGUITY: kernels.STRICT,
 }
+
+AUTOMATON = "narrow the pattern (a shorter WITHIN, more predicates, another strategy than skip_till_any_match)"
+POLICIES = ", or choose limits={'policy': 'keep_newest'} or 'sample'"
+"""What to do at a limit of automata."""
 
 ALGORITHMS = {"basic": kernels.BASIC, "merging": kernels.MERGING, "backtrack": kernels.BACKTRACK}
 
@@ -70,9 +74,10 @@ def _bits(plan: NfaPlan) -> dict[tuple[str, str], int]:
 class AutomatonPass(WorkingPass):
     """One pass of the automata over a working set."""
 
-    def __init__(self, automata: Automata, working: WorkingSet, metrics: Metrics, block: int) -> None:
+    def __init__(self, automata: Automata, working: WorkingSet, metrics: Metrics, allowance: Allowance, block: int) -> None:
         super().__init__(automata.plan, working, metrics, block, automata.bits)
         plan = automata.plan
+        self._allowance = allowance
         self._automata = automata
         self._plan: NfaPlan = plan
         self.prunes = (
@@ -114,6 +119,7 @@ class AutomatonPass(WorkingPass):
             if status == queue.MATCH_LIMIT:
                 self._refuse_matches(int(state[queue.POSITION]))
             self._metrics.sequences += int(state[queue.COUNT])
+            self._allowance.made(int(state[queue.COUNT]))
             if state[queue.COUNT]:
                 yield Matches.of_sequences(program.variables, out[:, : state[queue.COUNT]])
         self._metrics.instances += int(state[queue.STARTS])
@@ -139,6 +145,7 @@ class AutomatonPass(WorkingPass):
         algorithm = (
             ALGORITHMS[plan.options.algorithm] if branch.merges or plan.options.algorithm != "merging" else kernels.BASIC
         )
+        created = 0
         while True:
             common = (groups.order, groups.offsets, groups.ts, self.clock, self.rank, groups.masks, self.tests)
             with np.errstate(over="ignore"):
@@ -152,6 +159,8 @@ class AutomatonPass(WorkingPass):
             self.note_overflow(self.filled[3])
             if state[kernels.FAILED]:
                 raise condition_overflow(plan.bound.query.name)
+            self._allowance.made(int(state[kernels.CREATED]) - created)
+            created = int(state[kernels.CREATED])
             if status in (kernels.FOUND_FULL, kernels.NODES_FULL, kernels.DONE) and state[kernels.FOUND]:
                 yield buffer.found[:, : state[kernels.FOUND]]
                 state[kernels.FOUND] = 0
@@ -165,8 +174,10 @@ class AutomatonPass(WorkingPass):
     def _make_room(self, buffer: RunBuffer, status: int) -> None:
         state = buffer.state
         if status == kernels.RUNS_FULL:
+            self._allowance.require(2 * buffer.runs_bytes, "live runs")
             buffer.grow_runs()
         elif status == kernels.POSTPONED_FULL:
+            self._allowance.require(2 * buffer.postponed_bytes, "runs that are put off")
             buffer.grow_postponed()
         elif status == kernels.RUN_LIMIT:
             self._at_run_limit(buffer)
@@ -184,37 +195,26 @@ class AutomatonPass(WorkingPass):
                 )
             if 2 * state[kernels.USED] + 8 * state[kernels.LIVE] + 8 > buffer.nodes.shape[1]:
                 if 2 * buffer.nodes.shape[1] > self._plan.limits.nodes:
-                    self._refuse(
-                        f"{int(state[kernels.USED]):,} nodes in its match buffer", "nodes", int(state[kernels.POSITION])
-                    )
+                    self._refuse(f"{int(state[kernels.USED]):,} nodes in its match buffer", "nodes", state)
                 buffer.grow_nodes()
         elif status == kernels.FOUND_FULL and state[kernels.LIVE] + 2 > buffer.found.shape[1]:
             buffer.grow_found(2 * int(state[kernels.LIVE]) + 2)
 
-    def _refuse(self, found: str, limit: str, place: int, otherwise: str = "") -> NoReturn:
-        raise LimitError(
-            f"query '{self._plan.bound.query.name}' has {found} in partition {self.partition_text(place)}; "
-            f"the limit is {getattr(self._plan.limits, limit):,}\n"
-            "  hint: narrow the pattern (a shorter WITHIN, more predicates, another strategy than skip_till_any_match), "
-            f"raise limits={{'{limit}': ...}}{otherwise}"
-        )
+    def _refuse(self, found: str, limit: str, state: Array, otherwise: str = "") -> NoReturn:
+        found = f"has {found} in partition {self.partition_text(int(state[kernels.POSITION]))}"
+        most = f"{getattr(self._plan.limits, limit):,}"
+        raise self._allowance.exceeded(found, limit, most, AUTOMATON, otherwise)
 
     def _refuse_matches(self, place: int) -> NoReturn:
         """More matches that end at one event than the limit allows."""
-        raise LimitError(
-            f"query '{self._plan.bound.query.name}' has more than {self._plan.limits.matches:,} matches that end at one event "
-            f"in partition {self.partition_text(place)}\n"
-            "  hint: ask for output='compressed', narrow the pattern, raise limits={'matches': ...}, or choose "
-            "limits={'policy': 'keep_newest'} or 'sample'"
-        )
+        raise self._allowance.too_many_matches(self.partition_text(place), POLICIES)
 
     def _at_run_limit(self, buffer: RunBuffer) -> None:
         """Too many live runs in one partition."""
         limits = self._plan.limits
         live = int(buffer.state[kernels.LIVE])
-        place = int(buffer.state[kernels.POSITION])
         if limits.policy == "error":
-            self._refuse(f"{live:,} live runs", "runs", place, ", or choose limits={'policy': 'keep_newest'} or 'sample'")
+            self._refuse(f"{live:,} live runs", "runs", buffer.state, POLICIES)
         self._metrics.dropped_runs += buffer.let_go(live - limits.runs, limits)
 
     def _count(self, state: Array) -> None:
@@ -232,7 +232,7 @@ class AutomatonPass(WorkingPass):
         used = int(buffer.state[kernels.USED])
         parts: Iterable[tuple[Array, Array]] = ((found, buffer.nodes),)
         if limits.policy != "error":
-            limited = Limited(found, buffer.nodes, used, self.clock, self.window, limits)
+            limited = Limited(found, buffer.nodes, used, self.clock, self.window, self._allowance)
             self._metrics.dropped_matches += limited.dropped
             parts = limited.parts()
         for some, nodes in parts:

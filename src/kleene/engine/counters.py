@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.columns import concat
-from kleene.common.errors import DataError, Problem
+from kleene.common.errors import DataError
 from kleene.engine.aggregate_output import AggregateWriter, grouped, time_column
+from kleene.engine.allowance import Allowance
 from kleene.engine.carried import UNKNOWN, Carried
 from kleene.engine.count_program import Slot, build_program, mask_of
 from kleene.engine.count_totals import Division, Points, Rows, add_up, in_order, start_values
@@ -57,9 +58,6 @@ DIVIDED_ROWS = 1 << 20
 LOOKED_AT = 1 << 10
 """At so many events it is looked how many are alive."""
 
-MOST_SNAPSHOTS = 1 << 27
-"""How many numbers the snapshots of start events may take."""
-
 
 class SharedCounterMatcher(WorkingMatcher):
     """Counts the queries of some plans together; `feed` and `finish` yield (number of the query, rows)."""
@@ -77,7 +75,8 @@ class SharedCounterMatcher(WorkingMatcher):
         run_rows: int = RUN_ROWS,
         block: int = BLOCK,
     ) -> None:
-        super().__init__(shared, bad_rows, run_rows, block)
+        names = tuple(plan.bound.query.name for plan in shared.plans)
+        super().__init__(shared, bad_rows, run_rows, block, names)
         self._shared = shared
         self._writers = [AggregateWriter(plan.bound, events) for plan in shared.plans]
         self.output_schemas = [writer.schema for writer in self._writers]
@@ -129,6 +128,7 @@ class SharedCounterMatcher(WorkingMatcher):
             require_names(state, ())
 
     def _counted(self, rows: int, until: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        self.allowance.begin_pass(rows)
         fresh = self._carried is None or len(self._carried) == 0
         try:
             counted = self._pass(rows, until)
@@ -142,19 +142,22 @@ class SharedCounterMatcher(WorkingMatcher):
         self.metrics.peak_instances = max(self.metrics.peak_instances, counted.peak)
         for number, batch in enumerate(found):
             if batch.num_rows:
+                self.allowance.reported(batch.num_rows)
                 self.metrics.matches += batch.num_rows
                 yield number, batch
 
     def _counted_widely(self, rows: int, until: int) -> tuple[list[pa.RecordBatch], CounterPass]:
         carried = None if self._carried is None else Carried()
+        self.allowance.begin_pass(rows)
+        common = (self._shared, self._working, rows, carried, self._written, until, self.allowance)
         try:
-            counted = CounterPass(self._shared, self._working, rows, carried, self._written, until, wide=True)
+            counted = CounterPass(*common, wide=True)
             return [counted.written(number, writer) for number, writer in enumerate(self._writers)], counted
         except SaturatedError as error:
             raise DataError(str(error)) from error
 
     def _pass(self, rows: int, until: int) -> CounterPass:
-        return CounterPass(self._shared, self._working, rows, self._carried, self._written, until)
+        return CounterPass(self._shared, self._working, rows, self._carried, self._written, until, self.allowance)
 
 
 class CounterMatcher(SharedCounterMatcher):
@@ -202,10 +205,12 @@ class CounterPass:
         carried: Carried | None,
         since: int,
         until: int,
+        allowance: Allowance,
         *,
         wide: bool = False,
     ) -> None:
         self._shared = shared
+        self._allowance = allowance
         self._working = working
         self._carried = carried
         self._since, self._until = since, until
@@ -256,6 +261,7 @@ class CounterPass:
     def _front(self, rows: int) -> Front:
         """Room for so many rows of the front."""
         kept, float_kept = self._program.kept, self._program.float_kept
+        self._allowance.hold(8 * rows * (kept.size + float_kept.size + 1), "the counters of start events")
         room = np.empty((rows, kept.size), np.int64), np.empty((rows, float_kept.size))
         return Front(kept, float_kept, *room, np.empty(rows, np.int64))
 
@@ -381,6 +387,7 @@ class CounterPass:
         rings = len(program.ring_bits)
         alive = np.zeros(rings, np.int64), np.zeros(rings, np.int64), np.empty((rings, most), np.int64)
         peak = np.zeros(1, np.int64)
+        self._allowance.hold(8 * most * (program.initial.size + program.floats), "the counters of start events")
         marking.count_marked(
             self._events,
             window,
@@ -412,9 +419,7 @@ class CounterPass:
             at.append((begin, alive[ring] - 1, alive[first] - 1))
             begin += alive[ring] * alive[first]
             rows = max(rows, alive[ring])
-        if begin > MOST_SNAPSHOTS:
-            message = f"{begin:,} numbers are too many for snapshots of start events"
-            raise DataError(Problem(message, hint="leave plan option 'sharing' or 'window' open, or narrow the window"))
+        self._allowance.hold(8 * begin, "snapshots of start events (see the plan options 'sharing' and 'window')")
         return np.empty(begin, np.int64), np.array(at, np.int64).reshape(-1, 3), np.empty((len(at), rows), np.int64)
 
     def _most_alive(self, bit: int, window: int) -> int:
@@ -448,6 +453,7 @@ class CounterPass:
             for plan in self._shared.plans:
                 require_stable(plan, self._working, self._ts.size)
         cells, floats = carried.started(program, self._numbers)
+        self._allowance.hold(cells.nbytes + floats.nbytes, "the counters of partitions")
         if any(self._added):
             self._before = [start_values(program, query, cells, floats) for query in range(len(program.wanted))]
         known = self._first

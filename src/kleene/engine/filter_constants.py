@@ -10,23 +10,19 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.errors import DataError, Problem
-from kleene.pattern import predicates as p
 from kleene.pattern.moments import FineMoment, nanoseconds_of
 
 Array = np.ndarray[Any, Any]
 
 OVERFLOW = 0
 """The entry of `constants` that a filter sets when integer arithmetic leaves 64 bits."""
-
-SEARCHED = 17
-"""IN lists of this many constants are searched; shorter ones are compared one by one, which is faster."""
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
@@ -43,26 +39,6 @@ class Constant:
     is_list: bool = False
     end: End | None = None
     """In place of a time that columns need not hold: an end of what compares with it."""
-
-
-def needs_range(node: p.Expression) -> TypeGuard[p.Literal]:
-    """Whether an expression is a constant time that columns of microseconds or of nanoseconds cannot hold."""
-    if not isinstance(node, p.Literal):
-        return False
-    if isinstance(node.value, dt.datetime | dt.timedelta):
-        return not -(2**63) <= nanoseconds_of(node.value) < 2**63
-    return isinstance(node.value, FineMoment)
-
-
-def is_searchable(items: Sequence[p.Expression]) -> bool:
-    """Whether all items of an IN list are constants of one kind that have 64 bits; some may be NULL."""
-    if not all(isinstance(item, p.Literal) for item in items) or any(map(needs_range, items)):
-        return False
-    values = [item.value for item in items if isinstance(item, p.Literal) and item.value is not None]
-    numbers = [value for value in values if isinstance(value, int | float)]
-    if len(numbers) == len(values):
-        return all(isinstance(value, float) or -(2**63) <= value < 2**63 for value in numbers)
-    return len({type(value) for value in values}) == 1
 
 
 def filled_constants(constants: Sequence[Constant], dictionary: pa.Array, unit: str) -> Array:

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.schema import Kind
-from kleene.engine.filter_constants import OVERFLOW, SEARCHED, Constant, End, is_searchable, needs_range
+from kleene.engine.filter_constants import OVERFLOW, Constant, End
 from kleene.engine.kernels import BlockFilter, compile_filter, generated
 from kleene.engine.vectorized import lacking_types
 from kleene.pattern import predicates as p
@@ -35,7 +35,7 @@ from kleene.pattern.bound import BoundQuery
 from kleene.pattern.faults import is_atom, is_fallible, tolerant
 from kleene.pattern.kinds import kind_of
 from kleene.pattern.predicates import push_not
-from kleene.plan.compilable import is_column, is_run_column
+from kleene.plan.compilable import is_column, is_run_column, is_searched, needs_range
 
 KNOWN, FAILED = 1, 2
 """Of a value in a column, beside 0 for NULL: there is one, or it left 64 bits."""
@@ -283,7 +283,7 @@ class Body:
             return self.name(f"{low[0]} & {high[0]}", node), self.name(f"{low[1]} | {high[1]}", node)
         if isinstance(node, p.In):
             assert isinstance(node.items, tuple)
-            if len(node.items) >= SEARCHED and is_searchable(node.items):
+            if is_searched(node):
                 return self._searched(node)
             pairs = [self._compared(node, "=", node.operand, item) for item in node.items]
             true = self.name(" | ".join(pair[0] for pair in pairs), node)

@@ -40,12 +40,13 @@ class LazyMatcher(ReportingMatcher):
             plan = self._plan.sequence()
             self._sequence = (plan, sequence_filter(plan))
         shared = run is not None and self._sequence[0].scan.partition == self._plan.partition
-        return SequencePass(*self._sequence, working, self.metrics, self._block, run.grouped if run and shared else None)
+        grouped = run.grouped if run and shared else None
+        return SequencePass(*self._sequence, working, self.metrics, self.allowance, self._block, grouped)
 
     def _lazy_pass(self) -> LazyPass:
         if self._programs is None:
             self._programs = Programs(self._plan)
-        return LazyPass(self._programs, self._working, self.metrics, self._block)
+        return LazyPass(self._programs, self._working, self.metrics, self.allowance, self._block)
 
     @property
     def chosen(self) -> str:

@@ -14,6 +14,7 @@ from weakref import proxy
 
 import numpy as np
 
+from kleene.engine.allowance import Allowance
 from kleene.engine.filter_values import fill_columns
 from kleene.engine.kernels import extension
 from kleene.engine.kernels import lazy as kernels
@@ -24,7 +25,7 @@ from kleene.engine.matches import Matches
 from kleene.engine.working_pass import NEGATIVE, WorkingPass
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.choice import WORTH_SHARING, worth_tables
-from kleene.plan.lazy import LazyPlan
+from kleene.plan.lazy import LazyBranch, LazyPlan
 
 Array = np.ndarray[Any, Any]
 
@@ -114,8 +115,9 @@ class Nodes:
 class LazyPass(WorkingPass):
     """One pass of a lazy plan over a working set."""
 
-    def __init__(self, programs: Programs, working: WorkingSet, metrics: Metrics, block: int) -> None:
+    def __init__(self, programs: Programs, working: WorkingSet, metrics: Metrics, allowance: Allowance, block: int) -> None:
         super().__init__(programs.plan, working, metrics, block, programs.bits)
+        self.allowance = allowance
         self.plan, self.working, self.metrics = programs.plan, working, metrics
         self._programs = programs
         self.room = min(block, BLOCK)
@@ -141,6 +143,20 @@ class LazyPass(WorkingPass):
         if all(len(branch.components) == 1 and not branch.components[0].is_kleene for branch in branches):
             return None
         return self._earliest_in(self.window)
+
+    def may_exceed(self, most: int) -> bool:
+        """Whether an event could complete more than `most` matches: of every other component, all events of a window."""
+        branches = self._plan.branches
+        if any(event.is_kleene for branch in branches for event in branch.components):
+            return True
+        others = max(len(branch.components) for branch in branches) - 1
+        alternatives = most // (len(branches) * max(map(_places, branches)))
+        if not others or not alternatives:
+            return not alternatives
+        width = int(alternatives ** (1 / others))
+        while width**others > alternatives:  # the root is rounded
+            width -= 1
+        return bool(kernels.is_wider(self.groups.offsets, self.clock, self.window, width))
 
     def matches(self, index: int, stretches: Sequence[Stretch]) -> Iterator[Matches]:
         """The matches of a branch, in blocks, before negation."""
@@ -194,6 +210,8 @@ class BranchRun:
         self._nodes = Nodes()
         self._bound = np.empty(program.width, np.int64)
         self._selected = np.empty(run.room, np.int64)
+        self._list_bytes = 8 * program.width * run.room
+        """What a block of lists that still grow takes, with the block that it is extended to."""
         self._shares = np.ones(len(program.needs))
         self._sizes, self._promised = np.empty(program.count, np.int64), np.empty((3, program.count))
         self._blocks: list[Block] = []
@@ -326,6 +344,7 @@ class BranchRun:
             )  # fmt: skip
             run.note_overflow(run.filled[3])
             out.count = int(state[extension.COUNT])
+            run.allowance.made(out.count)
             if out.count:
                 yield out
             if status == extension.DONE:
@@ -351,6 +370,7 @@ class BranchRun:
                 yield from self._go_on(steps, depth, dynamic, closed)
             if block.count and (quantifier.high is None or length < quantifier.high):
                 kept = Block(block.count, block.parts[:, : block.count].copy(), block.sets[:, :0])
+                self._run.allowance.hold(self._list_bytes, "lists that still grow")
                 out = Block.empty(program.width, self._run.room, tree=False)
                 further = self._extend(kept, out, step.component, step.further, bound_set, kleene=True, further=True)
                 growing.append((further, nodes.used))
@@ -373,6 +393,7 @@ class BranchRun:
             if block is not None:
                 return block
             growing.pop()
+            self._run.allowance.release(self._list_bytes)
         return None
 
     def _decide(self, steps: Sequence[Step], depth: int, dynamic: int, block: Block) -> None:
@@ -452,6 +473,12 @@ class BranchRun:
         if run.tests.shape[0]:
             held &= _agree(matches, run.tests)
         return matches.select(held)
+
+
+def _places(branch: LazyBranch) -> int:
+    """How many components the last event of a match may be bound by."""
+    components = range(len(branch.components))
+    return sum(not any((one, other) in branch.precedes for other in components) for one in components)
 
 
 def _agree(matches: Matches, tests: Array) -> Array:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from kleene.common.columns import select, time_values
 from kleene.engine.aggregate_output import AggregateWriter
+from kleene.engine.allowance import Allowance
 from kleene.engine.automaton_pass import AutomatonPass
 from kleene.engine.grouping import combined_codes, without_nulls
 from kleene.engine.lazy import LazyMatcher
@@ -69,6 +70,7 @@ class LiveMatcher(ReportingMatcher):
         inner: Any = super().__init__
         inner(plan.inner, events, bad_rows=bad_rows, run_rows=run_rows, block=block)
         bound = plan.bound
+        self.allowance = Allowance((bound.query.name,), plan.limits)
         self._live = plan
         self._events = events
         self._scan = Scan(
@@ -195,10 +197,11 @@ class LiveMatcher(ReportingMatcher):
 
     def _pass(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
         working = self._working
+        self.allowance.begin_pass(len(working))
         live = LivePass(self._live, self._measures, working, self._rank(), self._cells)
         triggers = live.triggers(self._live.trigger_bits)
         run = self._make_pass() if working.pending or self._live.looks_ahead else None
-        collected = _Collected(live, self._measures)
+        collected = _Collected(live, self._measures, self.allowance)
         if run is not None and self._live.looks_ahead:
             self._look_ahead(run, live, collected, watermark)
         elif run is not None:
@@ -225,8 +228,10 @@ class LiveMatcher(ReportingMatcher):
             for matches in self._found(run, index, self._working.kept):
                 kept = run.negated(index, matches)
                 if self._chosen_later(run):
+                    self.allowance.hold(kept.nbytes, "matches among which NON-OVERLAP chooses")
                     waiting.append(kept.take(np.arange(kept.count)))
                 elif kept.count:
+                    self._require_few(run, kept)
                     self.metrics.matches += kept.count
                     collected.add(kept.mapped(rows))
         if waiting:
@@ -283,8 +288,11 @@ class LiveMatcher(ReportingMatcher):
         for index in range(len(self._plan.branches)):
             blocks = [self._lives[index].matches]
             for matches in self._found(run, index, working.kept) if working.pending else ():
-                blocks.append(run.negated(index, matches).mapped(rows))
-                self.metrics.matches += blocks[-1].count
+                kept = run.negated(index, matches)
+                self._require_few(run, kept)
+                self.allowance.hold(kept.nbytes, "matches that a later event may end")
+                blocks.append(kept.mapped(rows))
+                self.metrics.matches += kept.count
             found = joined(blocks)
             end = np.full(found.count, len(working), np.int64)
             for negative in indexes[index] if found.count else ():
@@ -367,8 +375,9 @@ class _LiveNfa(LiveMatcher, NfaMatcher):
 class _Collected:
     """The spans of a pass as they are found."""
 
-    def __init__(self, live: LivePass, measures: Measures) -> None:
+    def __init__(self, live: LivePass, measures: Measures, allowance: Allowance) -> None:
         self._live = live
+        self._allowance = allowance
         self._measures = measures
         self._spans = [live.kept_spans()]
         self._count = 0
@@ -380,6 +389,7 @@ class _Collected:
     def put(self, spans: Spans) -> None:
         self._spans.append(spans)
         self._count += spans.birth.size
+        self._allowance.require(sum(one.nbytes for one in self._spans), "matches by the time that they count")
         if self._count > MANY:
             self._spans = [Spans.joined(self._spans).folded(self._measures.kinds)]
             self._count = 0

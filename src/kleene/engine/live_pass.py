@@ -100,6 +100,12 @@ class Spans:
     ints: Array
     floats: Array
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes."""
+        columns = (self.keys, self.first, self.birth, self.death, self.ints, self.floats)
+        return sum(column.nbytes for column in columns)
+
     @staticmethod
     def joined(spans: Sequence[Spans]) -> Spans:
         if len(spans) == 1:

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kleene.common.errors import LimitError
+from kleene.engine.allowance import Allowance
 from kleene.engine.compressed import FIELDS, Counted, horizons_at
 from kleene.engine.kernels.layout import FOUND_NODE, FOUND_PLACE, YOUNGEST
-from kleene.plan.limits import Limits
 
 Array = np.ndarray[Any, Any]
 
@@ -25,16 +24,16 @@ Part = tuple[Array, Array]
 class Limited:
     """Detections in order of their places, and how many matches of them are let go of."""
 
-    def __init__(self, found: Array, nodes: Array, used: int, clock: Array, window: int, limits: Limits) -> None:
+    def __init__(self, found: Array, nodes: Array, used: int, clock: Array, window: int, allowance: Allowance) -> None:
         # Of an event, the youngest histories first: reading stops at the limit.
         self._found = found[:, np.lexsort((-nodes[YOUNGEST].take(found[FOUND_NODE]), found[FOUND_PLACE]))]
         self._nodes = nodes
-        self._limits = limits
+        self._limits = limits = allowance.limits
         ends, places = self._found[FOUND_NODE], self._found[FOUND_PLACE]
         own = np.ascontiguousarray(nodes[:FIELDS, :used])
         self._counted = Counted(own, np.ascontiguousarray(ends), horizons_at(clock.take(places), window), clock)
         if (self._counted.counts < 0).any():
-            raise LimitError("an event completes more matches than 64 bits can count\n  hint: narrow the pattern")
+            raise allowance.exceeded("has an event that completes more matches than 64 bits can count", "matches", "2^63")
         begins = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
         self._bounds = np.append(begins, places.size)
         totals = np.add.reduceat(self._counted.counts.astype(np.float64), begins)

@@ -12,6 +12,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from kleene.engine.allowance import Allowance
+
 
 @dataclass(slots=True)
 class Metrics:
@@ -66,6 +68,7 @@ class Matcher(Protocol):
     output_schema: pa.Schema
     metrics: Metrics
     bad_rows: BadRows
+    allowance: Allowance
 
     def compute_only(self, names: Sequence[str]) -> None:
         """Before any event: lets the matcher leave out other columns than these of its rows, and what has to be computed for

@@ -44,6 +44,12 @@ class Matches:
         rows = list(sequences)
         return Matches(sequences.shape[1], dict(zip(variables, rows, strict=True)), {}, rows[0], rows[-1])
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes."""
+        lists = sum(offsets.nbytes + places.nbytes for offsets, places in self.lists.values())
+        return sum(places.nbytes for places in self.singles.values()) + lists + self.first.nbytes + self.last.nbytes
+
     def select(self, held: Array) -> Matches:
         """The matches where the mask is true."""
         return self if held.all() else self.take(np.flatnonzero(held))

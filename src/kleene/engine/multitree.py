@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.columns import select
+from kleene.engine.allowance import Allowance
 from kleene.engine.leaf_scan import LeafScan
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.multitree_choice import REMEMBERED, Planner
@@ -25,7 +26,7 @@ from kleene.engine.output import MatchWriter
 from kleene.engine.reporting import Due
 from kleene.engine.restored import require_names
 from kleene.engine.vectorized import of_types
-from kleene.engine.working_matcher import BLOCK, RUN_ROWS, ScannedPlan, State, WorkingMatcher
+from kleene.engine.working_matcher import BLOCK, RUN_ROWS, ScannedPlan, State, WorkingMatcher, is_compressible
 from kleene.engine.working_pass import in_partitions
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
@@ -48,7 +49,7 @@ class SharedMatcher(WorkingMatcher):
         run_rows: int = RUN_ROWS,
         block: int = BLOCK,
     ) -> None:
-        super().__init__(group, "quarantine" if bad_rows == "drop" else bad_rows, run_rows, block)
+        super().__init__(group, "quarantine" if bad_rows == "drop" else bad_rows, run_rows, block, tuple(group.plans))
         self._group = group
         self._policy = bad_rows
         self._bad_counts = dict.fromkeys(group.plans, 0)
@@ -56,6 +57,11 @@ class SharedMatcher(WorkingMatcher):
         self._due = {name: Due.of(item) for name, item in group.plans.items()}
         self._postponed = any(due.postponed for due in self._due.values())
         self._writers = {name: MatchWriter(item, events) for name, item in group.plans.items()}
+        self._allowances = {
+            name: Allowance((name,), plan.limits, compressible=is_compressible(plan.bound))
+            for name, plan in group.plans.items()
+        }
+        """Of each query; what all have in common is counted by that of the matcher."""
         self._found = dict.fromkeys(group.plans, 0)
         self._reported: int | None = None
         self._earliest: int | None = None
@@ -73,6 +79,12 @@ class SharedMatcher(WorkingMatcher):
     def _make_scan(self, plan: ScannedPlan, bad_rows: str) -> LeafScan:
         assert isinstance(plan, PatternGroup)
         return LeafScan(plan, bad_rows, self.metrics, self.bad_rows, self.noticed)
+
+    def advance(self, watermark: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """All events before the watermark have come: yields what is certain by now."""
+        yield from super().advance(watermark)
+        for allowance in self._allowances.values():
+            allowance.begin_run()
 
     def finish(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The stream has ended: yields what is left."""
@@ -131,6 +143,8 @@ class SharedMatcher(WorkingMatcher):
         """Reports what the events up to the watermark (None: the end of time) make certain."""
         working = self._working
         if len(working) and (working.pending or self._postponed):
+            for allowance in (self.allowance, *self._allowances.values()):
+                allowance.begin_pass(len(working))
             run = self._make_pass()
             self._earliest = working.noticed.earliest(run.earliest_start())
             yield from self._report(run, watermark)
@@ -171,7 +185,7 @@ class SharedMatcher(WorkingMatcher):
         self._programs[id(plan.nodes)] = program
         if len(self._programs) > REMEMBERED:
             del self._programs[next(iter(self._programs))]
-        return SharedPass(program, self._scan, self._working, self.metrics, self._block)
+        return SharedPass(program, self._scan, self._working, self.metrics, self.allowance, self._block)
 
     def _report(self, run: SharedPass, watermark: int | None) -> Iterator[tuple[str, pa.RecordBatch]]:
         completions: dict[Any, Completion] = {}
@@ -184,6 +198,8 @@ class SharedMatcher(WorkingMatcher):
             for matches in completions[key].matches(block):
                 kept = completions[key].negated(due.by(watermark, self._reported, matches, run.ts))
                 if kept.count:
+                    self._allowances[query].ended(kept.last, run)
+                    self._allowances[query].reported(kept.count)
                     self._found[query] += kept.count
                     self.metrics.matches += kept.count
                     hashes = run.hashes_of(self._group.plans[query].columns)

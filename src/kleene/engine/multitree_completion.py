@@ -152,6 +152,7 @@ class Completion:
         """The candidates in scope that satisfy conditions on single elements, as ranges of a list of their own."""
         sizes = high - low
         kept: list[Array] = []
+        size = 0
         counts = np.zeros(matches.count, np.int64)
         for begin, end in _stretches(sizes):
             some = sizes[begin:end]
@@ -164,6 +165,8 @@ class Completion:
             for condition in conditions:
                 held &= Evaluator.holds(evaluator, condition)
             kept.append(own[held])
+            size += kept[-1].nbytes
+            self._run.allowance.require(size, "candidates of lists")
             counts += np.bincount(match[held], minlength=matches.count)
         ends = np.cumsum(counts)
         return ends - counts, ends, np.concatenate(kept).astype(np.int32)
@@ -186,6 +189,7 @@ class Completion:
                 match, offsets, elements,
             )  # fmt: skip
             count, used = int(state[kernels.LISTS]), int(state[kernels.ELEMENTS])
+            self._run.allowance.made(count)
             if count:
                 yield self._with_lists(matches.take(match[:count]), event, component, offsets[: count + 1], elements[:used])
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.errors import DataError
+from kleene.engine.allowance import Allowance
 from kleene.engine.filter_values import fill_columns
 from kleene.engine.filters import ColumnSpec, Computed
 from kleene.engine.kernels import lazy as lazy_kernels
@@ -48,16 +49,28 @@ MOST_TABLES = 8
 MOST_KEPT = 1 << 28
 """Numbers that the relations of a pass which are looked up may have together: 1 GB, and for a moment twice that to sort one."""
 
+SORTED_BYTES = 12
+"""What each of these numbers takes while a relation is sorted."""
+
 NOTHING = np.empty(0, np.int64)
 
 
 class SharedPass(WorkingPass):
     """One pass over the working set of a group of queries."""
 
-    def __init__(self, program: SharedProgram, scan: LeafScan, working: WorkingSet, metrics: Metrics, block: int) -> None:
+    def __init__(
+        self,
+        program: SharedProgram,
+        scan: LeafScan,
+        working: WorkingSet,
+        metrics: Metrics,
+        allowance: Allowance,
+        block: int,
+    ) -> None:
         # What all queries of a group have in common is that of any of them, without what is its own.
         super().__init__(replace(program.group.first, branches=()), working, metrics, block, {})
         self.program = program
+        self.allowance = allowance
         self.working = working
         self.row_rank, self.codes = self._rank, self._codes
         self._room = min(block, BLOCK)
@@ -134,7 +147,7 @@ class SharedPass(WorkingPass):
 
     def prepare(self) -> bool:
         """Makes the relations that are looked up; returns whether they fit into the memory that is meant for them."""
-        room = MOST_KEPT
+        room = min(MOST_KEPT, self.allowance.memory // SORTED_BYTES)
         for number in self.program.kept:
             blocks: list[Relation] = []
             for block in self._made(number):
@@ -211,6 +224,7 @@ class SharedPass(WorkingPass):
                 if joint.conditions:
                     block = self._decided(joint, block)
                 self._metrics.instances += block.size
+                self.allowance.made(count)
                 if block.size:
                     yield block
         self._metrics.evaluations += int(state[kernels.EVALUATIONS])

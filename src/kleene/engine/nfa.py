@@ -36,7 +36,7 @@ class NfaMatcher(ReportingMatcher):
         self.output_schema = self._writer.schema
 
     def _make_pass(self) -> AutomatonPass:
-        run = AutomatonPass(self.automata, self._working, self.metrics, self._block)
+        run = AutomatonPass(self.automata, self._working, self.metrics, self.allowance, self._block)
         run.candidates = self._candidates
         return run
 
@@ -57,6 +57,10 @@ class NfaMatcher(ReportingMatcher):
 
     def _chosen_later(self, run: AutomatonPass) -> bool:
         return self._due.non_overlap and not run.prunes
+
+    def _require_few(self, run: AutomatonPass, matches: Matches) -> None:
+        if self._plan.options.algorithm == "backtrack" and self._plan.limits.policy == "error":
+            super()._require_few(run, matches)  # otherwise those of an event come together, and are counted while they are read
 
     def _written(self, run: AutomatonPass, matches: Matches) -> pa.RecordBatch:
         if not self._compressed:

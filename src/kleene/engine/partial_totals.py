@@ -75,7 +75,9 @@ class ChangeMatcher(CounterMatcher):
 
     def _counted(self, rows: int, until: int) -> Iterator[Any]:
         require_stable(self._shared.plans[0], self._working, rows)
-        found = _ChangePass(self._shared, self._working, rows, self._carried, self._written, until).changes()
+        self.allowance.begin_pass(rows)
+        common = (self._shared, self._working, rows, self._carried, self._written, until, self.allowance)
+        found = _ChangePass(*common).changes()
         for changes, kind in found:
             if changes.events.size:
                 yield self._batch(changes, kind)

@@ -148,6 +148,7 @@ class ReportingMatcher(WorkingMatcher):
         """Reports what the events up to the watermark (None: the end of time) make certain."""
         working = self._working
         if len(working) and (working.pending or self._due.postponed):
+            self.allowance.begin_pass(len(working))
             run = self._make_pass()
             yield from self._report(run, watermark)
             self._audit(watermark)
@@ -177,6 +178,7 @@ class ReportingMatcher(WorkingMatcher):
             for matches in self._found(run, index, emit_from):
                 kept = run.negated(index, self._due.by(watermark, self._reported, matches, run.ts))
                 if self._chosen_later(run):
+                    self.allowance.hold(kept.nbytes, "matches among which NON-OVERLAP chooses")
                     waiting.append(kept.take(np.arange(kept.count)))
                 elif kept.count:
                     yield self._written(run, kept)
@@ -189,7 +191,17 @@ class ReportingMatcher(WorkingMatcher):
         """Whether NON-OVERLAP chooses among finished matches."""
         return self._due.non_overlap
 
+    def _admit(self, run: Any, matches: Matches) -> None:
+        """Counts matches that are reported; LimitError where they are more than the query may have."""
+        self._require_few(run, matches)
+        self.allowance.reported(matches.count)
+
+    def _require_few(self, run: Any, matches: Matches) -> None:
+        """That no event completes more matches than it may."""
+        self.allowance.ended(matches.last, run)
+
     def _written(self, run: Any, matches: Matches) -> pa.RecordBatch:
+        self._admit(run, matches)
         self.metrics.matches += matches.count
         rows: pa.RecordBatch = self._writer.write(run.events, run.hashes, matches)
         return as_candidates(rows, self.output_schema, run, matches, self._plan.partition) if self._candidates else rows

@@ -47,6 +47,16 @@ class RunBuffer:
         self.state[kernels.EARLIEST] = kernels.NOTHING
         self.state[kernels.FRESH] = 1
 
+    @property
+    def runs_bytes(self) -> int:
+        """What the room for live runs takes."""
+        return self.runs.nbytes + self.run_floats.nbytes + self.flags.nbytes + self.table.nbytes
+
+    @property
+    def postponed_bytes(self) -> int:
+        """What the room for runs that are put off takes."""
+        return self.postponed.nbytes + self.postponed_floats.nbytes
+
     def grow_runs(self) -> None:
         room = 2 * self.runs.shape[2]
         self.runs = _widened(self.runs, room)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kleene.engine.allowance import Allowance
 from kleene.engine.filter_constants import OVERFLOW
 from kleene.engine.filter_values import fill_columns, filter_column
 from kleene.engine.filters import ColumnSpec, Computed, FilterProgram, build_filter, no_filter
@@ -25,7 +26,7 @@ from kleene.engine.placed import PlacedColumns
 from kleene.engine.reporting import ReportingMatcher
 from kleene.engine.vectorized import Evaluator
 from kleene.engine.working_matcher import BLOCK, RUN_ROWS
-from kleene.engine.working_pass import Grouped, group_working
+from kleene.engine.working_pass import Grouped, group_working, partition_text
 from kleene.engine.working_set import WorkingSet
 from kleene.plan.sequence import SequencePlan
 
@@ -49,7 +50,7 @@ class SequenceMatcher(ReportingMatcher):
         return self._scan(batch)
 
     def _make_pass(self) -> SequencePass:
-        return SequencePass(self._plan, self._filter, self._working, self.metrics, self._block)
+        return SequencePass(self._plan, self._filter, self._working, self.metrics, self.allowance, self._block)
 
     def _found(self, run: SequencePass, index: int, emit_from: int) -> Iterator[Matches]:  # noqa: ARG002 - there is one branch
         return run.matches(emit_from)
@@ -63,12 +64,16 @@ def sequence_filter(plan: SequencePlan) -> FilterProgram | None:
 class SequencePass:
     """One pass of sequence scan and construction over a working set."""
 
+    together = True
+    """Whether the matches of an event come one after the other."""
+
     def __init__(
         self,
         plan: SequencePlan,
         program: FilterProgram | None,
         working: WorkingSet,
         metrics: Metrics,
+        allowance: Allowance,
         block: int,
         grouped: Grouped | None = None,
     ) -> None:
@@ -78,6 +83,7 @@ class SequencePass:
         self._working = working
         self._variables = [event.variable for event in plan.scan.components]
         self._metrics = metrics
+        self._allowance = allowance
         self._block = block
         self._rank = working.rank()
         self._codes, self._groups = grouped or group_working(working, plan.scan.partition)
@@ -114,6 +120,14 @@ class SequencePass:
             if matches.count:
                 matches = matches.select(~negative.dead(self._plan.bound, matches))
         return matches
+
+    def may_exceed(self, most: int) -> bool:  # noqa: ARG002 - nothing is known
+        """Whether an event could complete more than `most` matches."""
+        return True
+
+    def partition_text(self, place: int) -> str:
+        """The partition of an event, for messages."""
+        return partition_text(self._plan.bound, self._plan.scan.partition, self.events, place)
 
     def clear_ended(self) -> None:
         """All matches are reported, overlapping ones too."""
@@ -166,15 +180,18 @@ class SequencePass:
         ints, floats, valid, constants = fill_columns(self._program, len(working), self._filter_column, groups.rows)
         block_filter = self._program.block_filter if self._program else no_filter()
         window = NO_WINDOW if plan.bound.window is None else plan.bound.window
+        cell_rows = len(working) if plan.construction.algorithm == "runtime_stack" else 0
+        self._allowance.hold(8 * length * cell_rows, "the cells of the runtime stack")
         stack, stack_rip = np.empty((length, longest), np.int64), np.empty((length, longest), np.int64)
         selected = np.empty((length, longest if checks.any() else 0), np.int64)
         size, head, low, current, stop, chosen = (np.zeros(length, np.int64) for _ in range(6))
-        state = np.zeros(8, np.int64)
+        state = np.zeros(kernels.STATE_FIELDS, np.int64)
+        state[kernels.PATIENCE] = self._allowance.patience
         out = np.empty((length, self._block), np.int32)
         common = (groups.order, groups.offsets, groups.ts, self._placed_rank, groups.masks, window)
         in_construction = plan.construction.window is not None
         columns = (block_filter, ints, floats, valid, constants, out)
-        cells = np.empty((len(working), length) if plan.construction.algorithm == "runtime_stack" else (0, 0), np.int64)
+        cells = np.empty((cell_rows, length), np.int64)
         while True:
             state[kernels.COUNT] = 0
             if plan.construction.algorithm == "runtime_stack":
@@ -200,7 +217,8 @@ class SequencePass:
         self._metrics.instances += int(state[kernels.PUSHES])
         self._metrics.visits += int(state[kernels.VISITS])
         self._metrics.sequences += int(state[kernels.SEQUENCES])
-        state[[kernels.PUSHES, kernels.VISITS, kernels.SEQUENCES]] = 0
+        self._allowance.made(int(state[kernels.PARTIALS] + state[kernels.SEQUENCES]))
+        state[[kernels.PUSHES, kernels.VISITS, kernels.SEQUENCES, kernels.PARTIALS]] = 0
 
     def _tests(self) -> Array:
         names = self._plan.construction.tests or self._plan.scan.transition_tests

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.errors import DataError, Problem
+from kleene.engine.allowance import Allowance
 from kleene.engine.carried import Carried
 from kleene.engine.count_program import Cells, Program, Segment, Slot, Wanted, build_program, cells_of
 from kleene.engine.count_totals import start_values
@@ -274,10 +275,11 @@ class SliceMatcher(CounterMatcher):
 
     def _pass(self, rows: int, until: int) -> CounterPass:
         until = min(until, self._part.until)
+        common = (self._shared, self._working, rows, self._carried, self._written, until, self.allowance)
         if self._begun:
-            return CounterPass(self._shared, self._working, rows, self._carried, self._written, until)
+            return CounterPass(*common)
         self._begun = True
-        return SlicePass(self._shared, self._working, rows, self._carried, self._written, until, self._summaries)
+        return SlicePass(*common, self._summaries)
 
 
 class SlicePass(CounterPass):
@@ -291,11 +293,12 @@ class SlicePass(CounterPass):
         carried: Carried | None,
         since: int,
         until: int,
+        allowance: Allowance,
         summaries: Sequence[bytes],
     ) -> None:
         require_stable(shared.plans[0], working, rows)
         self._summaries = summaries
-        super().__init__(shared, working, rows, carried, since, until)
+        super().__init__(shared, working, rows, carried, since, until, allowance)
 
     def _is_cautious(self) -> bool:
         return True

@@ -27,14 +27,13 @@ import pyarrow as pa
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError, PlanningError, Problem
 from kleene.engine import nfa
-from kleene.engine.automaton_pass import STRATEGIES, AutomatonPass
+from kleene.engine.automaton_pass import STRATEGIES
 from kleene.engine.filters import Program
 from kleene.engine.kernels import layout as kernels
 from kleene.engine.kernels.merging import merge_touched
 from kleene.engine.kernels.nfa import run_automaton
 from kleene.engine.run_buffer import RunBuffer
 from kleene.engine.run_program import FLOAT, FLOAT_COLUMN, INTEGER_COLUMN, RunProgram
-from kleene.engine.working_matcher import BLOCK
 from kleene.pattern.predicates import Attribute
 from kleene.plan.nfa import NfaPlan
 from kleene.plan.optimizer import Plan
@@ -237,7 +236,7 @@ class _Stream:
         self.matcher = matcher = nfa.NfaMatcher(plan, table.schema)
         rows, masks = matcher._relevant(batch)
         matcher._working.add(batch, rows, masks)
-        self.engine = AutomatonPass(matcher.automata, matcher._working, matcher.metrics, BLOCK) if rows.size else None
+        self.engine = matcher._make_pass() if rows.size else None
         self.row_of: list[int] = rows.take(self.engine.groups.order).tolist() if self.engine else []
         """Row of the table by place."""
         self.place_of = {row: place for place, row in enumerate(self.row_of)}

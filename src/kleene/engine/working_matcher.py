@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from kleene.common.errors import damaged
+from kleene.engine.allowance import Allowance
 from kleene.engine.failing import Noticed
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.restored import integers, require_names
@@ -22,6 +23,7 @@ from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
 from kleene.pattern.predicates import Expression
 from kleene.plan.keys import key_attributes
+from kleene.plan.limits import Limits
 
 Array = np.ndarray[Any, Any]
 
@@ -45,6 +47,8 @@ class ScannedPlan(Protocol):
     @property
     def bound(self) -> BoundQuery: ...
     @property
+    def limits(self) -> Limits: ...
+    @property
     def scanned(self) -> Sequence[tuple[Event, tuple[Expression, ...]]]:
         """What is tested of each event: (component, predicates) per bit of a row's mask."""
 
@@ -57,14 +61,23 @@ class ScannedPlan(Protocol):
         """The columns of the events that are read."""
 
 
+def is_compressible(bound: BoundQuery) -> bool:
+    """Whether the matches of a query could be given as a match buffer."""
+    return not bound.query.aggregates and all(branch.is_sequence for branch in bound.branches)
+
+
 class WorkingMatcher(ABC):
     """The part of a matcher that takes events in; see `kleene.engine.matcher.Matcher`."""
 
     takes_failing = True
     """Whether events stay of which a condition leaves 64 bits: a match may tell whether that is an error."""
 
-    def __init__(self, plan: ScannedPlan, bad_rows: str, run_rows: int, block: int) -> None:
+    def __init__(
+        self, plan: ScannedPlan, bad_rows: str, run_rows: int, block: int, queries: Sequence[str] | None = None
+    ) -> None:
+        """`queries` are those that the plan is for, if they are several."""
         self.metrics = Metrics()
+        self.allowance = Allowance(queries or (plan.bound.query.name,), plan.limits, compressible=is_compressible(plan.bound))
         self.bad_rows = BadRows()
         self._run_rows = run_rows
         self._block = block
@@ -107,6 +120,7 @@ class WorkingMatcher(ABC):
     def advance(self, watermark: int) -> Iterator[pa.RecordBatch]:
         """All events before the watermark have come: yields what is certain by now."""
         yield from self._run(watermark)
+        self.allowance.begin_run()
 
     @property
     def horizon(self) -> int | None:

@@ -54,6 +54,13 @@ def in_partitions(bound: BoundQuery, column: Callable[[str], pa.Array], count: i
     return inside
 
 
+def partition_text(bound: BoundQuery, partition: Sequence[str], events: PlacedColumns, place: int) -> str:
+    """The partition of an event, for messages."""
+    names = [test.name for test in bound.equivalences] or list(partition)
+    values = [(name, events.gather(name, np.array([place]))[0].as_py()) for name in names]
+    return ", ".join(f"{name}={value!r}" for name, value in values) or "the whole stream"
+
+
 Grouped = tuple[Array | None, Groups]
 """The partition of each row as a code (None without partitioning), and the rows grouped by it."""
 
@@ -175,11 +182,16 @@ class WorkingPass:
             '  hint: give order_by=[...], or ties="arrival" to accept the order in which rows are delivered'
         )
 
+    together = False
+    """Whether the matches of an event come one after the other."""
+
+    def may_exceed(self, most: int) -> bool:  # noqa: ARG002 - nothing is known
+        """Whether an event could complete more than `most` matches."""
+        return True
+
     def partition_text(self, place: int) -> str:
         """The partition of an event, for messages."""
-        names = [test.name for test in self._plan.bound.equivalences] or list(self._plan.partition)
-        values = [(name, self.events.gather(name, np.array([place]))[0].as_py()) for name in names]
-        return ", ".join(f"{name}={value!r}" for name, value in values) or "the whole stream"
+        return partition_text(self._plan.bound, self._plan.partition, self.events, place)
 
     def _negative_indexes(self, index: int) -> list[NegativeIndex]:
         branch = self._plan.branches[index]

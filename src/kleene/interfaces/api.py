@@ -137,8 +137,9 @@ class Query:
                 with `kleene.count`, `kleene.sample`, `kleene.matches` and `kleene.expand`.
             columns: The columns that matches are to have, in this order; all of them unless said. Others are not computed:
                 where matches are many, their ids take as long as finding them, and on Spark receiving all columns takes longer.
-            limits: Bounds on live runs and on matches per event, and what happens at them, as {"runs": ..., "matches": ...,
-                "policy": "error" | "keep_newest" | "sample"}; see `kleene.plan.limits`.
+            limits: Bounds on live runs, on matches per event and per run, on partial matches, on memory and on the size of
+                conditions, and what happens at the first two, as {"runs": ..., "matches": ..., "policy": "error" |
+                "keep_newest" | "sample"}; see `kleene.plan.limits`.
             stats: What is known of the events, for the planner: from `statistics`, or as {"rates": {"a": 20}, "selectivities":
                 {"a.x < b.x": 0.1}}. Without it the planner looks at the events as they come.
             watermark: Of a stream: how much later than others events may come, as Spark's `withWatermark` has it

@@ -65,11 +65,14 @@ def shared_plan(item: Query, events: pa.Schema, options: Options, multi: MultiOp
     """The plan of a query that may be answered together with others; None of any other query."""
     if item.logical.aggregates:
         return counter_plan(item, events, options)
-    if multi is None or item.logical.into is not None or options.stats is not None or options.limits is not None:
+    if multi is None or item.logical.into is not None or options.stats is not None:
         return None
     from kleene.plan.lazy import LazyPlan
+    from kleene.plan.limits import limits_of
     from kleene.plan.multi.groups import is_shareable
 
+    if limits_of(options.limits).policy != "error":
+        return None
     if item.logical.strategy is not Strategy.SKIP_TILL_ANY_MATCH or options.output != "verbose":
         return None
     plan = item.plan_for(events, replace(options, plan={"mechanism": "lazy"}))

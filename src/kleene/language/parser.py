@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from kleene.common.errors import Problem, QuerySyntaxError, Span
-from kleene.pattern.limits import MAX_DEPTH, too_deep
+from kleene.pattern.limits import BESIDE_EVENTS, MAX_DEPTH, MAX_TEXT, too_deep
 from kleene.pattern.naming import COUNT_OF_MATCHES, aggregate_alias, resolve_having, return_alias
 from kleene.pattern.operators import Pattern, events
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, ReturnItem, Strategy
@@ -35,6 +35,9 @@ def parse(text: str, *, name: str = "query") -> LogicalQuery:
     """
     if not isinstance(text, str):
         raise QuerySyntaxError(Problem(f"a query is text, not {type(text).__name__}", hint=_EXAMPLE))
+    if len(text) > MAX_TEXT:
+        message = f"query '{name}' has {len(text):,} characters; the limit is {MAX_TEXT:,}"
+        raise QuerySyntaxError(Problem(message, hint=BESIDE_EVENTS))
     if not text.strip():
         raise QuerySyntaxError(Problem("the query is empty", hint=_EXAMPLE))
     try:

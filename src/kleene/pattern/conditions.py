@@ -32,6 +32,14 @@ class Condition:
     def quantified(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.running, *self.each)))
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether single events decide it, while scanning: for a Kleene variable, each of its elements."""
+        if len(self.variables) > 1:
+            return False
+        variable = next(iter(self.variables), None)
+        return variable is None or not self.kinds(variable) or self.kinds(variable) == {"each"}
+
     def reads_only(self, variable: str, kind: str) -> bool:
         """Whether the condition reads nothing but one kind (`first`, `running`, `each`) of elements of one variable."""
         return self.variables == {variable} and self.kinds(variable) == {kind}

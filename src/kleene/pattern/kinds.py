@@ -13,6 +13,7 @@ from itertools import combinations
 from kleene.common.errors import BindingError, Problem, nearest
 from kleene.common.schema import EventSchema, Kind
 from kleene.pattern.functions import FUNCTIONS, Builtin, common_kind
+from kleene.pattern.limits import MAX_LIKE
 from kleene.pattern.moments import FineMoment
 from kleene.pattern.naming import COUNT_OF_MATCHES
 from kleene.pattern.predicates import (
@@ -222,6 +223,9 @@ class KindChecker:
             hint = "write it as text: LIKE 'abc%'"
             self._report(f"the pattern of LIKE is a constant, found {_shown(operands[1])}", operands[1], hint)
             return
+        if isinstance(operands[1].value, str) and len(operands[1].value) > MAX_LIKE:
+            message = f"the pattern of LIKE has {len(operands[1].value):,} characters; the limit is {MAX_LIKE:,}"
+            self._report(message, operands[1], "shorten it, or compare with a column that is computed beforehand")
         for operand in operands:
             kind = self.kind(operand)
             if kind not in (Kind.STRING, Kind.NULL):

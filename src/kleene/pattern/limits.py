@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+
 from kleene.pattern.operators import Conjunction, Disjunction, Pattern, Sequence
-from kleene.pattern.predicates import Expression, children
+from kleene.pattern.predicates import Expression, children, walk
 
 MAX_DEPTH = 100
 """Deepest tree of patterns or expressions: far below Python's recursion limit even at several calls per level."""
 
 MAX_COMPONENTS = 60
 """Most components of a pattern: those that an event can bind are the bits of one integer."""
+
+MAX_TEXT = 2_000_000
+"""Most characters of a query: a million take some 4 seconds to read."""
+
+MAX_PARTS = 200_000
+"""Most operators, attributes and constants of a query's conditions: 100,000 constants take some 7 seconds to plan."""
+
+MAX_LIKE = 10_000
+"""Most characters of a pattern of LIKE: Arrow can compile any of these, and no pattern of several 100,000."""
+
+BESIDE_EVENTS = "keep long lists beside the events: join the events with a table, and compare with a column of it"
+"""What to do with a query that is too large."""
+
+
+def too_large(expressions: Iterable[Expression | None]) -> bool:
+    """Whether expressions have more than MAX_PARTS operators, attributes and constants; without recursion."""
+    parts = (node for expression in expressions if expression is not None for node in walk(expression))
+    return next(islice(parts, MAX_PARTS, None), None) is not None
 
 
 def too_deep(expression: Expression) -> Expression | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from kleene.common.errors import BindingError, Problem, Span, nearest
 from kleene.common.terminal import is_text
 from kleene.pattern.clauses import check_clauses
-from kleene.pattern.limits import MAX_COMPONENTS, MAX_DEPTH, too_deep, too_deep_pattern
+from kleene.pattern.limits import BESIDE_EVENTS, MAX_COMPONENTS, MAX_DEPTH, MAX_PARTS, too_deep, too_deep_pattern, too_large
 from kleene.pattern.normalize import normalize
 from kleene.pattern.operators import Conjunction, Disjunction, Event, Pattern, Sequence, events
 from kleene.pattern.policies import LogicalQuery, Strategy
@@ -72,7 +72,11 @@ def find_problems(query: LogicalQuery) -> list[Problem]:
 def _depth_problems(query: LogicalQuery) -> Iterator[Problem]:
     if too_deep_pattern(query.pattern):
         yield Problem(f"pattern nested deeper than {MAX_DEPTH}", query.pattern.span)
-    for expression in (query.where, query.having, *(item.expression for item in query.returns)):
+    expressions = (query.where, query.having, *(item.expression for item in query.returns))
+    if too_large(expressions):
+        message = f"query '{query.name}' has more than {MAX_PARTS:,} operators, attributes and constants"
+        yield Problem(message, hint=BESIDE_EVENTS)
+    for expression in expressions:
         if expression is not None and (node := too_deep(expression)) is not None:
             yield Problem(f"expression nested deeper than {MAX_DEPTH}", node.span)
 

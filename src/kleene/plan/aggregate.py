@@ -21,6 +21,7 @@ from kleene.pattern.predicates import Attribute, Expression, IsNull, Not, transf
 from kleene.pattern.text import expression_text
 from kleene.plan.automaton import fixed_values
 from kleene.plan.keys import Partitioned, always_has, equality_of, equated_attributes, is_divided, key_attributes
+from kleene.plan.limits import DEFAULT_LIMITS, Limits
 from kleene.plan.nfa import MOST_BITS
 from kleene.plan.notebook import Shown
 from kleene.plan.options import AggregateOptions
@@ -63,6 +64,7 @@ class CounterPlan(Partitioned, Shown):
     """The columns that the plan reads, in the order of the input."""
     beside: tuple[str, ...] = ()
     """Other queries of the workload that are counted in the same pass."""
+    limits: Limits = DEFAULT_LIMITS
 
     all_rows = False
     total_order = False
@@ -180,7 +182,7 @@ def _decided(conjunct: Expression, partition: tuple[str, ...]) -> bool:
     return equality is not None and equality[0] in partition
 
 
-def plan_counters(bound: BoundQuery, options: AggregateOptions) -> CounterPlan:
+def plan_counters(bound: BoundQuery, options: AggregateOptions, limits: Limits | None = None) -> CounterPlan:
     """The counters of a query that has no obstacles."""
     partition = _partition(bound)
     tests = _Tests(bound, partition)
@@ -190,7 +192,8 @@ def plan_counters(bound: BoundQuery, options: AggregateOptions) -> CounterPlan:
     if len(tests.scanned) > MOST_BITS:
         message = f"the pattern has {len(tests.scanned)} different components; {MOST_BITS} are supported"
         raise PlanningError(Problem(message, bound.query.pattern.span, "split the query into several"), bound.query.text)
-    return CounterPlan(bound, options, paths, tuple(tests.scanned), triggers, partition, _columns(bound))
+    scanned, columns = tuple(tests.scanned), _columns(bound)
+    return CounterPlan(bound, options, paths, scanned, triggers, partition, columns, limits=limits or DEFAULT_LIMITS)
 
 
 class _Tests:

@@ -26,6 +26,7 @@ from kleene.plan.automaton import fixed_values, kleene_variables
 from kleene.plan.compilable import element_compilable
 from kleene.plan.implied import implied_comparisons
 from kleene.plan.keys import Partitioned, equality_of, key_attributes, positive_components
+from kleene.plan.limits import DEFAULT_LIMITS, Limits
 from kleene.plan.nfa import MOST_BITS, partition_attributes, plan_negation, require_supported
 from kleene.plan.notebook import Shown
 from kleene.plan.options import LazyOptions, SequenceOptions
@@ -107,6 +108,7 @@ class LazyPlan(Partitioned, Shown):
     """What is known of the events beforehand."""
     stacks: bool
     """Whether active instance stacks are an alternative: the query is a plain sequence, and the user leaves the choice."""
+    limits: Limits = DEFAULT_LIMITS
 
     output = "verbose"
 
@@ -123,7 +125,7 @@ class LazyPlan(Partitioned, Shown):
 
     def sequence(self) -> SequencePlan:
         """The same query over active instance stacks."""
-        return plan_sequence(self.bound, SequenceOptions())
+        return plan_sequence(self.bound, SequenceOptions(), self.limits)
 
     def order_of(self, branch: LazyBranch) -> tuple[int, ...] | None:
         """The order of binding that the user asks for: in a chain, that of the options; of an eager automaton, as written."""
@@ -151,6 +153,7 @@ def plan_lazy(
     options: LazyOptions,
     *,
     ties: str = "error",
+    limits: Limits | None = None,
     statistics: Statistics | Mapping[str, Any] | None = None,
 ) -> LazyPlan:
     """The lazy plan of a bound query; `statistics` may be as a user writes them."""
@@ -174,6 +177,7 @@ def plan_lazy(
         ties,
         None,
         alternative,
+        limits or DEFAULT_LIMITS,
     )
     if len(plan.scanned) > MOST_BITS:
         message = f"the pattern has {len(plan.scanned)} components; {MOST_BITS} are supported"
@@ -208,7 +212,7 @@ def _branch(bound: BoundQuery, branch: Branch, partition: tuple[str, ...]) -> La
     present = {event.variable for event in branch.positives}
     kleene = kleene_variables(bound)
     asked = [conjunct for conjunct in bound.conjuncts if variables(conjunct) <= present and not _decided(conjunct, partition)]
-    asked = [conjunct for conjunct in asked if not _is_simple(condition_of(conjunct, kleene))]
+    asked = [conjunct for conjunct in asked if not condition_of(conjunct, kleene).is_simple]
     singles = tuple(event for event in branch.positives if not event.is_kleene)
     asked += partial_agreements(bound, singles, partition)
     conditions = [LazyCondition(condition_of(item, kleene), element_compilable(item, bound.schema)) for item in asked]
@@ -225,18 +229,10 @@ def _decided(conjunct: Expression, partition: tuple[str, ...]) -> bool:
     return equality is not None and equality[0] in partition
 
 
-def _is_simple(condition: Condition) -> bool:
-    """Whether a condition is decided on single events, while scanning: for Kleene variables, on each of their elements."""
-    if len(condition.variables) > 1:
-        return False
-    variable = next(iter(condition.variables), None)
-    return variable is None or not condition.kinds(variable) or condition.kinds(variable) == {"each"}
-
-
 def _scanned(plan: LazyPlan) -> list[tuple[Event, tuple[Expression, ...]]]:
     bound = plan.bound
     kleene = kleene_variables(bound)
-    simple = [item for item in (condition_of(conjunct, kleene) for conjunct in bound.conjuncts) if _is_simple(item)]
+    simple = [item for item in (condition_of(conjunct, kleene) for conjunct in bound.conjuncts) if item.is_simple]
     known = [name for name in plan.partition if name not in key_attributes(bound)]
     found: dict[str, tuple[Event, tuple[Expression, ...]]] = {}
     for branch in plan.branches:

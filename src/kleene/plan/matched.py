@@ -23,6 +23,7 @@ from kleene.pattern.predicates import Attribute, Element, Expression, variables
 from kleene.plan.automaton import kleene_variables
 from kleene.plan.keys import is_divided, positive_components
 from kleene.plan.lazy import LazyPlan
+from kleene.plan.limits import Limits
 from kleene.plan.nfa import MOST_BITS, NfaPlan, partition_attributes, plan_negation
 from kleene.plan.notebook import Shown
 from kleene.plan.sequence import Negation, SequencePlan, Transformation, plan_columns
@@ -67,6 +68,10 @@ class MatchedPlan(Shown):
         negatives = [event for event in self.bound.components if event.negated]
         grouped = [name for name in self.inner.keys if name in self.bound.query.group_by]
         return tuple(name for name in grouped if all(is_divided(self.bound, event, name) for event in negatives))
+
+    @property
+    def limits(self) -> Limits:
+        return self.inner.limits
 
     @property
     def branches(self) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import variables
 from kleene.plan.aggregate import CounterPlan, obstacles, plan_counters
-from kleene.plan.compilable import run_compilable
+from kleene.plan.compilable import require_compilable, run_compilable
 from kleene.plan.keys import positive_components
 from kleene.plan.lazy import LazyPlan, plan_lazy
 from kleene.plan.limits import Limits, limits_of
@@ -62,10 +62,7 @@ def _aggregate_plan(bound: BoundQuery, options: PlanOptions | None, *, output: s
         problems = [Problem(f"the aggregate cannot be pushed down: {reason}", hint=_UNPUSHED) for reason in reasons]
         raise PlanningError(problems, bound.query.text)
     if chosen.mechanism != "matches" and not reasons:
-        if limits is not None:
-            message = "limits are on the runs of automata, and counters have none"
-            raise PlanningError(Problem(message, hint="leave limits out: counters keep a window of events, no more"))
-        return plan_counters(bound, chosen)
+        return plan_counters(bound, chosen, limits_of(limits))
     asked = None if isinstance(options, AggregateOptions) else options
     return plan_matched(
         bound,
@@ -87,25 +84,27 @@ def _match_plan(
     statistics: Statistics | Mapping[str, Any] | None,
 ) -> MatchPlan:
     bounds = limits_of(limits)
+    require_compilable(bound, bounds)
     if options is None:
-        options = LazyOptions() if output == "verbose" and _best_lazily(bound, limits) else NfaOptions()
+        options = LazyOptions() if output == "verbose" and _best_lazily(bound, bounds) else NfaOptions()
     if isinstance(options, NfaOptions):
         return plan_nfa(bound, options, ties=ties, output=output, limits=bounds)
     if output != "verbose":
         message = f"only automata have a match buffer to give as {output} output"
         raise PlanningError(Problem(message, hint="leave the plan open, or choose plan={'mechanism': 'nfa'}"))
+    if bounds.policy != "error":
+        message = f"the policy '{bounds.policy}' lets go of the runs of automata, and this plan finds matches without runs"
+        hint = "leave the policy out: at a limit the query stops; or choose plan={'mechanism': 'nfa'} (not for AND)"
+        raise PlanningError(Problem(message, hint=hint))
     if isinstance(options, LazyOptions):
-        if limits is not None:
-            message = "limits are on the runs of automata, and a lazy plan has none"
-            raise PlanningError(Problem(message, hint="leave limits out, or choose plan={'mechanism': 'nfa'} (not for AND)"))
-        return plan_lazy(bound, options, ties=ties, statistics=statistics)
+        return plan_lazy(bound, options, ties=ties, limits=bounds, statistics=statistics)
     assert isinstance(options, SequenceOptions)
-    return plan_sequence(bound, options)
+    return plan_sequence(bound, options, bounds)
 
 
-def _best_lazily(bound: BoundQuery, limits: Any) -> bool:
+def _best_lazily(bound: BoundQuery, limits: Limits) -> bool:
     """Whether a lazy plan is the one to choose: for AND, and for functions of several events, there is no other; an automaton
-    shares what Kleene components have in common, lets go of overlapping runs, and keeps to limits.
+    shares what Kleene components have in common, lets go of overlapping runs, and can sample at a limit.
     """
     if bound.query.strategy is not Strategy.SKIP_TILL_ANY_MATCH:
         return False
@@ -116,4 +115,4 @@ def _best_lazily(bound: BoundQuery, limits: Any) -> bool:
     if not all(run_compilable(conjunct, bound.schema) for conjunct in between):
         return True
     kleene = any(event.is_kleene for event in bound.components)
-    return not kleene and bound.query.output is Output.ALL and limits is None
+    return not kleene and bound.query.output is Output.ALL and limits.policy == "error"

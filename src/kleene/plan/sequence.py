@@ -28,6 +28,7 @@ from kleene.pattern.predicates import (
 )
 from kleene.plan.compilable import compilable
 from kleene.plan.keys import always_has, equality_of, equated_attributes, is_divided, key_attributes
+from kleene.plan.limits import DEFAULT_LIMITS, Limits
 from kleene.plan.notebook import Shown
 from kleene.plan.options import SequenceOptions
 
@@ -128,6 +129,7 @@ class SequencePlan(Shown):
     transformation: Transformation
     columns: tuple[str, ...]
     """The columns that the plan reads, in the order of the input."""
+    limits: Limits = DEFAULT_LIMITS
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -167,7 +169,7 @@ class SequencePlan(Shown):
         return svg(self)
 
 
-def plan_sequence(bound: BoundQuery, options: SequenceOptions) -> SequencePlan:
+def plan_sequence(bound: BoundQuery, options: SequenceOptions, limits: Limits | None = None) -> SequencePlan:
     """The SASE plan of a bound query under the given options."""
     branch = _supported(bound)
     positives = branch.positives
@@ -213,6 +215,7 @@ def plan_sequence(bound: BoundQuery, options: SequenceOptions) -> SequencePlan:
         negation=Negation(components, options.negation, window) if components else None,
         transformation=transformation,
         columns=plan_columns(bound, transformation),
+        limits=limits or DEFAULT_LIMITS,
     )
 
 

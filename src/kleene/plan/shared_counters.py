@@ -12,6 +12,7 @@ from kleene.pattern.operators import Sequence as SequencePattern
 from kleene.pattern.predicates import Expression
 from kleene.plan.aggregate import CounterPlan, Scanned, anonymous
 from kleene.plan.keys import key_attributes
+from kleene.plan.limits import Limits
 from kleene.plan.multi.clauses import renamed
 from kleene.plan.nfa import MOST_BITS
 from kleene.plan.options import AggregateOptions
@@ -36,6 +37,10 @@ class SharedCounters:
         return self.plans[0].options
 
     @property
+    def limits(self) -> Limits:
+        return self.plans[0].limits
+
+    @property
     def window(self) -> int | None:
         return self.plans[0].bound.window
 
@@ -55,7 +60,7 @@ def together(plans: Sequence[CounterPlan]) -> Iterator[SharedCounters]:
     for plan in plans:
         bound = plan.bound
         read = (bound.schema.time, bound.schema.type, bound.schema.order_by)
-        key = (bound.window, plan.partition, key_attributes(bound), plan.options, *read)
+        key = (bound.window, plan.partition, key_attributes(bound), plan.options, plan.limits, *read)
         groups.setdefault(key, []).append(plan)
     for members in groups.values():
         yield from _fitting(members)

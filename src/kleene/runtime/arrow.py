@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.common.columns import view
+from kleene.common.columns import bytes_of, view
 from kleene.common.errors import BindingError, DataError, Problem, nearest
 from kleene.common.schema import EventSchema
 from kleene.engine.counters import SharedCounterMatcher
@@ -133,7 +133,10 @@ def run_embedded(
     if columns:
         matcher.compute_only(columns)
     ordered = in_stream_order(events, schema) if isinstance(events, pa.Table) else events
-    found = [rows.select(wanted.names) for rows in match_batches(matcher, batches_of(ordered))]
+    found = []
+    for rows in match_batches(matcher, batches_of(ordered)):
+        found.append(rows.select(wanted.names))
+        matcher.allowance.collected(bytes_of(found[-1]))
     return finished(matcher.bad_rows, matcher.metrics, pa.Table.from_batches(found, wanted), events.schema)
 
 
@@ -157,6 +160,7 @@ def run_counters(shared: SharedCounters, events: pa.Table, bad_rows: str) -> lis
     found: list[list[pa.RecordBatch]] = [[] for _ in shared.plans]
     for number, rows in match_batches(matcher, batches_of(events)):
         found[number].append(rows)
+        matcher.allowance.collected(bytes_of(rows))
     if matcher.metrics.bad and len(shared.plans) > 1:
         return [run for plan in shared.plans for run in run_counters(alone(plan), events, bad_rows)]
     tables = [pa.Table.from_batches(batches, schema) for batches, schema in zip(found, matcher.output_schemas, strict=True)]

@@ -30,6 +30,7 @@ from kleene.engine.observe import PAIRS, Scanned, Scopes, bits_of, read_columns,
 from kleene.engine.working_set import WorkingSet
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Expression
+from kleene.plan.limits import DEFAULT_LIMITS, Limits
 from kleene.plan.statistics import Statistics
 from kleene.runtime.arrow import in_stream_order
 from kleene.runtime.spark_batch import worker_interpreter
@@ -98,6 +99,7 @@ class _Task:
     columns: tuple[str, ...]
     keyed: bool
     seed: int
+    limits: Limits = DEFAULT_LIMITS
 
     @property
     def all_rows(self) -> bool:

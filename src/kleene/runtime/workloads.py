@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from kleene.common.columns import bytes_of
 from kleene.engine.failing import Noticed
 from kleene.engine.leaf_scan import LeafScan
 from kleene.engine.matcher import BadRows, Metrics
@@ -27,6 +28,7 @@ def run_group(
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in group.plans}
     for name, rows in match_batches(matcher, batches_of(ordered)):
         found[name].append(rows)
+        matcher.allowance.collected(bytes_of(rows))
     for name, batches in found.items():
         matches = pa.Table.from_batches(batches, matcher.output_schemas[name])
         yield name, finished(matcher.bad_rows_of(name), matcher.metrics_of(name), matches, events.schema)

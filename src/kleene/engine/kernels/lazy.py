@@ -203,6 +203,18 @@ def widest(ts: Array, window: int) -> int:
 
 
 @kernel
+def is_wider(offsets: Array, clock: Array, window: int, most: int) -> bool:
+    """Whether some window has more than `most` events of one segment."""
+    for segment in range(offsets.size - 1):
+        wider = False
+        for place in range(offsets[segment], offsets[segment + 1] - most):
+            wider |= clock[place + most] - clock[place] < window
+        if wider:
+            return True
+    return False
+
+
+@kernel
 def count_around(places: Array, offsets: Array, segments: Array, clock: Array, window: int, bounds: Array) -> int:
     """How many other events lie less than a window from the events at some places, in their segments."""
     around = 0

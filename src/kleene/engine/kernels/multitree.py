@@ -333,7 +333,9 @@ def expand(
             following = low[i]
         while True:
             pushed = False
-            while following < high[i] and depth < most and not pushed:
+            # Where too few are left for the shortest list, there is none to be found.
+            stop = high[i] - max(0, least - depth - 1)
+            while following < stop and depth < most and not pushed:
                 place = places[following]
                 pushed = depth == 0 or (
                     follows(place, places[stack[depth - 1]], stream.rank, stream.tied)

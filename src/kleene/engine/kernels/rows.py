@@ -212,3 +212,34 @@ def gather(values: Array, places: Array, out: Array) -> None:
     """`out = values[places]`."""
     for position in range(places.size):
         out[position] = values[places[position]]
+
+
+@kernel
+def count_ends(last: Array, ends: Array, most: int) -> int:
+    """Counts at each place how many matches end there; returns a place with more than `most`, or -1."""
+    over = -1
+    for match in range(last.size):
+        place = last[match]
+        ends[place] += 1
+        if ends[place] > most:
+            over = place
+    return over
+
+
+@kernel
+def alike_at_begin(values: Array) -> int:
+    """How many values at the beginning are alike."""
+    count = 1
+    while count < values.size and values[count] == values[0]:
+        count += 1
+    return count
+
+
+@kernel
+def alike_at_end(values: Array) -> int:
+    """How many values at the end are alike."""
+    last = values.size - 1
+    count = 1
+    while count <= last and values[last - count] == values[last]:
+        count += 1
+    return count

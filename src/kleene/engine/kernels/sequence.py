@@ -23,8 +23,9 @@ from kleene.engine.kernels import BlockFilter, inlined, kernel
 
 Array = np.ndarray[Any, Any]
 
-SEGMENT, POSITION, RESUME, LEVEL, COUNT, PUSHES, VISITS, SEQUENCES = range(8)
-"""Entries of the `state` array: where to go on, and the counted work."""
+SEGMENT, POSITION, RESUME, LEVEL, COUNT, PUSHES, VISITS, SEQUENCES, PARTIALS, PATIENCE = range(10)
+STATE_FIELDS = 10
+"""Entries of the `state` array: where to go on, the counted work, and the most partial matches until the kernel comes back."""
 
 DONE, OUTPUT_FULL = 0, 1
 
@@ -65,6 +66,8 @@ def _construct(
     count = state[COUNT]
     begun = count
     visits = 0
+    partials = 0
+    patience = state[PATIENCE] - state[PARTIALS]
     full = False
     while level < last:
         if entering:
@@ -98,6 +101,10 @@ def _construct(
             level += 1
             continue
         if level > 0:
+            if partials >= patience:
+                full = True
+                break
+            partials += 1
             current[level] = index - 1
             if checks[level]:
                 index = selected[level, index]
@@ -129,6 +136,7 @@ def _construct(
     for position in range(begun, count):
         out[last, position] = place
     state[VISITS] += visits
+    state[PARTIALS] += partials
     state[SEQUENCES] += count - begun
     state[COUNT] = count
     state[LEVEL] = level

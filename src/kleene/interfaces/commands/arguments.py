@@ -68,6 +68,14 @@ def add_limits(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group.add_argument("--limit-runs", metavar="N", type=count, help="live runs of one partition (default 1000000)")
     group.add_argument("--limit-matches", metavar="N", type=count, help="matches that end at one event (default 1000000)")
     group.add_argument(
+        "--limits",
+        metavar="NAME=N,...",
+        type=settings,
+        action="append",
+        default=[],
+        help="any limits: runs, matches, total, partials, memory (bytes), nodes, condition; may be repeated",
+    )
+    group.add_argument(
         "--at-limit",
         choices=["error", "keep-newest", "sample"],
         help="stop (default), keep those that started last, or keep a random choice",
@@ -79,7 +87,8 @@ def limits(arguments: argparse.Namespace) -> dict[str, Any] | None:
     """The limits that were given, for `Query.match`."""
     policy = None if arguments.at_limit is None else arguments.at_limit.replace("-", "_")
     given = {"runs": arguments.limit_runs, "matches": arguments.limit_matches, "policy": policy}
-    return {name: value for name, value in given.items() if value is not None} or None
+    any_limits = {name: value for item in arguments.limits for name, value in item.items()}
+    return any_limits | {name: value for name, value in given.items() if value is not None} or None
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:

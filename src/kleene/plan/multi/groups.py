@@ -17,6 +17,7 @@ from kleene.pattern.policies import Output
 from kleene.pattern.predicates import Expression
 from kleene.plan.keys import always_has, key_attributes
 from kleene.plan.lazy import LazyBranch, LazyPlan
+from kleene.plan.limits import Limits
 from kleene.plan.multi.clauses import Clause, Leaf, clauses_of, leaf_of, renamed
 
 
@@ -65,6 +66,10 @@ class PatternGroup:
         return self.first.keys
 
     @property
+    def limits(self) -> Limits:
+        return self.first.limits
+
+    @property
     def first(self) -> LazyPlan:
         """Any of the plans, for what all of them have in common."""
         return next(iter(self.plans.values()))
@@ -108,6 +113,7 @@ def _common(plan: LazyPlan) -> Any:
         plan.all_rows,
         plan.bound.window is None and not plan.all_rows and not _is_of_single_events(plan),  # keeps every event
         plan.ties,
+        plan.limits,
         tuple(test for test in plan.bound.equivalences) if plan.all_rows else (),
         (schema.time, schema.type, schema.order_by, tuple(schema.columns.items())),
         None if schema.types is None else tuple(sorted((name, tuple(sorted(has))) for name, has in schema.types.items())),
