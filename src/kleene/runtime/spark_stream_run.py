@@ -19,6 +19,7 @@ from kleene.common.errors import BindingError, PlanningError, Problem, nearest
 from kleene.common.paths import path_segments
 from kleene.runtime.spark_batch import worker_interpreter
 from kleene.runtime.spark_event_time import clock_of
+from kleene.runtime.spark_output_folders import OutputFolders
 from kleene.runtime.spark_packing import broadcast, packed
 from kleene.runtime.spark_streaming import NEW_RULES, decoded, observed, operated
 from kleene.runtime.stream_bucket import BAD, LATE, MATCHES, PROBLEM
@@ -116,7 +117,8 @@ class StreamRun:
                 DataFrame of a micro-batch and its number. `matches` of several queries go to a subfolder for each, named as
                 the query (what cannot be part of a path is percent-encoded). A folder gets a subfolder `batch=N` for each
                 micro-batch that has rows, which is written anew if the micro-batch is: every row is there once. A function may
-                be called again with the same number and rows.
+                be called again with the same number and rows. A folder belongs to its checkpoint: one that another checkpoint
+                has written to is refused.
             checkpoint: The folder of the checkpoint.
             trigger: How often, as arguments of `DataStreamWriter.trigger`: {"processingTime": "5 seconds"}.
             name: The query's name.
@@ -136,11 +138,19 @@ class StreamRun:
                 labelled.unpersist()
 
         labelled = self._labelled(wide=wide)
+        folders = OutputFolders(labelled.sparkSession, [item for item in sinks.values() if isinstance(item, str)], checkpoint)
+        folders.require_own()
         writer = labelled.writeStream.outputMode("append").option("checkpointLocation", checkpoint).foreachBatch(write_batch)
         writer = writer if name is None else writer.queryName(name)
         writer = writer if trigger is None else writer.trigger(**trigger)
         with self._provider(), worker_interpreter(labelled):
-            return writer.start()
+            query = writer.start()
+        try:
+            folders.mark(query.id)
+        except BaseException:
+            query.stop()
+            raise
+        return query
 
     def _targets(self, sinks: Mapping[str, Sink]) -> list[_Target]:
         known = [MATCHES, *self.schemas, *KINDS]
