@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 import sys
@@ -16,6 +17,7 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
 import kleene
+from kleene.common.errors import StateError
 from kleene.runtime import spark_streaming
 from kleene.runtime.spark_streaming import BucketProcessor
 from kleene.runtime.stream_state import FORMAT, MAGIC
@@ -56,7 +58,7 @@ class Stream:
 
     def matches(self) -> dict[str, list[tuple[int, int]]]:
         found = {}
-        for folder in sorted(Path(self.root, "out", "matches").iterdir()):
+        for folder in sorted(Path(self.root, "out", "matches").glob("[!._]*")):
             rows = self.spark.read.parquet(str(folder)).collect()
             found[folder.name] = sorted((row["first"], row["last"]) for row in rows)
         return found
@@ -112,6 +114,38 @@ def test_a_query_that_is_gone_is_let_go_of(stream: Stream) -> None:
     stream.run({"pairs": QUERIES["pairs"]})
     (found,) = stream.spark.read.parquet(f"{stream.root}/out/matches").groupBy().count().collect()
     assert found["count"] == len(GOES_ON["pairs"])
+
+
+def test_a_changed_key_is_refused_and_harms_nothing(stream: Stream) -> None:
+    """Its buckets would be others: event 3, which waits, would be in none that is asked."""
+    with pytest.raises(PySparkException, match=r"of query 'pairs' is spread by k, this stream by k, y\s+hint:"):
+        stream.run({**QUERIES, "pairs": QUERIES["pairs"].replace("[k]", "[k] AND [y]")})
+    assert not (stream.root / "out" / "matches" / "pairs").exists()
+    stream.run()
+    assert stream.matches() == GOES_ON
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_the_output_of_another_checkpoint_is_refused(stream: Stream, marked: bool) -> None:
+    """Its micro-batches would be counted from 0 again, and overwrite others."""
+    stream.run()
+    if not marked:
+        (stream.root / "out" / "matches" / "_kleene").unlink()
+    shutil.rmtree(stream.root / "checkpoint")
+    with pytest.raises(StateError, match="has the output of another checkpoint"):
+        stream.run()
+    assert stream.matches() == GOES_ON
+
+
+def test_output_without_a_mark_goes_on_with_its_checkpoint(stream: Stream) -> None:
+    """As versions before left it; and as it is if the stream is killed before it is marked."""
+    stream.run()
+    mark = stream.root / "out" / "matches" / "_kleene"
+    for _ in range(2):
+        mark.unlink()
+        stream.run()
+        assert json.loads(mark.read_text())["checkpoint"] == str(stream.root / "checkpoint")
+    assert stream.matches() == GOES_ON
 
 
 def test_another_number_of_buckets_is_refused_and_harms_nothing(stream: Stream) -> None:

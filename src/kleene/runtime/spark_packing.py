@@ -21,12 +21,15 @@ from kleene.runtime.spark_push_down import any_of, bad_row_conditions, of_types,
 from kleene.runtime.spark_schemas import from_arrow
 from kleene.runtime.stream_bucket import BAD, MATCHES
 from kleene.runtime.stream_plan import EVENTS, LABELLED, LABELS, MADE, PACKED, RULES, Distribution, Made, StreamPlan
+from kleene.runtime.stream_spread import GROUP, SPREAD
 from kleene.runtime.stream_state import encode_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Array = np.ndarray[Any, Any]
+
+_PACKETS = pa.schema([pa.field("group", pa.int32()), *LABELS])
 
 FLUSHED = 1 << 17
 """So many rows of a task are packed together."""
@@ -163,6 +166,7 @@ def _pack(
                 held, rows = [], 0
         if rows:
             yield _Packing(plan, pa.Table.from_batches(held), untimed, ahead).packets()
+        yield pa.RecordBatch.from_pylist([{"group": GROUP, "kind": SPREAD}], _PACKETS)
 
     return pack
 
@@ -230,11 +234,10 @@ class _Packing:
             self._packets.append({"group": group, "kind": kind, "rows": size, "blob": _blob(spread.slice(begin, size))})
 
     def _written(self) -> pa.RecordBatch:
-        schema = pa.schema([pa.field("group", pa.int32()), *LABELS])
-        own = pa.Table.from_pylist(self._packets, schema)
-        through = [rows.add_column(0, schema.field(0), pa.array(self._groups, pa.int32())) for rows in self._through]
-        packets = pa.concat_tables([own, *(rows.cast(schema) for rows in through)]).combine_chunks()
-        return packets.to_batches()[0] if packets.num_rows else pa.RecordBatch.from_pylist([], schema)
+        own = pa.Table.from_pylist(self._packets, _PACKETS)
+        through = [rows.add_column(0, _PACKETS.field(0), pa.array(self._groups, pa.int32())) for rows in self._through]
+        packets = pa.concat_tables([own, *(rows.cast(_PACKETS) for rows in through)]).combine_chunks()
+        return packets.to_batches()[0] if packets.num_rows else pa.RecordBatch.from_pylist([], _PACKETS)
 
 
 def _blob(rows: pa.Table) -> bytes:
@@ -250,7 +253,7 @@ def _bad(refused: pa.Table) -> Problem:
 
 def broadcast(plan: StreamPlan, rules: DataFrame) -> DataFrame:
     """Changes of rules as packets for every bucket."""
-    groups = [group for item in plan.distributions for group in item.groups]
+    groups = [GROUP, *(group for item in plan.distributions for group in item.groups)]
     return rules.select(
         f.explode(f.array(*(f.lit(group) for group in groups))).alias("group"),
         f.lit(RULES).alias("kind"),

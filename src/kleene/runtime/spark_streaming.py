@@ -9,7 +9,7 @@ changed.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from kleene.runtime.spark_batch import worker_interpreter
 from kleene.runtime.spark_schemas import from_arrow
 from kleene.runtime.stream_bucket import MATCHES, Bucket, BucketPlan
 from kleene.runtime.stream_plan import EVENTS, LABELLED, LABELS, MADE, METRICS, RULES, StreamPlan
+from kleene.runtime.stream_spread import GROUP, Spread
 from kleene.runtime.stream_state import Header, decode_events, encode_events
 from kleene.runtime.stream_times import Clock
 
@@ -95,6 +96,9 @@ class _Remembered:
 
 _remembered = _Remembered()
 
+_settled: set[str] = set()
+"""The streams whose spread is what the checkpoint knows."""
+
 
 class BucketProcessor(StatefulProcessor):
     """Buckets as the state of Spark's operator."""
@@ -113,6 +117,10 @@ class BucketProcessor(StatefulProcessor):
         """Takes in the packets of a bucket."""
         tables: dict[str, list[pa.Table]] = {EVENTS: [], MADE: []}
         rules, counted = None, 0
+        if key[0] == GROUP:
+            deque(rows, maxlen=0)
+            self._require_spread()
+            return
         for row in rows:
             if row["kind"] in tables:
                 counted += row["rows"] if row["kind"] == EVENTS and self._plan.is_first else 0
@@ -132,14 +140,29 @@ class BucketProcessor(StatefulProcessor):
             self._let_go()
 
     def _let_go(self) -> None:
-        """Clears the state of queries that are gone, unless it is that of queries which are spread over other buckets now."""
+        """Clears the state of queries that are gone, unless it is that of queries which are spread otherwise now."""
         blob = self._store.header()
         assert blob is not None, "a timer without a state"
         known = Header.decode(blob)
+        names = {key.rsplit("#", 2)[0] for unit in known.units for key in unit.keys}
         for plan in self._buckets.values():
-            if plan.keys == known.keys:
+            still = known.rules is not None or any(item.name in names for item in plan.queries.queries)
+            if plan.keys == known.keys or still:
                 plan.require_spread(known)
         self._store.clear()
+
+    def _require_spread(self) -> None:
+        """That the stream goes on from what there is; a process that has seen that it does asks no more."""
+        if self._plan.name in _settled:
+            return
+        blob, now = self._store.header(), Spread.of(self._plan)
+        if blob is not None:
+            known = Spread.decode(blob)
+            now = known.followed_by(now)
+            if now == known:
+                _settled.add(self._plan.name)
+                return
+        self._store.put_header(now.encode())
 
     def _process(
         self,

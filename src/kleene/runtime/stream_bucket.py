@@ -29,6 +29,7 @@ from kleene.engine.working_matcher import WorkingMatcher
 from kleene.runtime.stream_budget import Budget, OverBudgetError, Spent
 from kleene.runtime.stream_log import EventLog
 from kleene.runtime.stream_pieces import Pieces
+from kleene.runtime.stream_spread import require_buckets, require_keys
 from kleene.runtime.stream_state import Header, Store, Suspended, UnitState, seal_of
 from kleene.runtime.stream_units import QuerySet, StreamQuery, Unit, joined
 
@@ -98,14 +99,8 @@ class BucketPlan:
 
     def require_spread(self, known: Header) -> None:
         """That what is known was spread like this."""
-        if known.keys != self.keys:
-            before, now = (", ".join(keys) or "nothing" for keys in (known.keys, self.keys))
-            message = f"the checkpoint's state is spread by {before}, this stream by {now}"
-            hint = "the queries test other attributes for equality now: begin with a new checkpoint folder"
-            raise StateError(Problem(message, hint=hint))
-        if known.buckets != self.buckets:
-            message = f"the checkpoint's state is spread over {known.buckets} buckets, this stream over {self.buckets}"
-            raise StateError(Problem(message, hint=f"give buckets={known.buckets}, or begin with a new checkpoint folder"))
+        require_keys("", known.keys, self.keys)
+        require_buckets(known.buckets, self.buckets)
 
 
 @dataclass(frozen=True, slots=True)
