@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
@@ -112,12 +113,14 @@ class _HadoopFiles:
 
     def write(self, path: str, text: str) -> None:
         found, system = self._found(path)
-        system.delete(found, True)
-        stream = system.create(found, True)
+        unfinished, _ = self._found(f"{path}.{uuid4().hex}")
+        stream = system.create(unfinished, True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
+        system.delete(found, True)
+        system.rename(unfinished, found)
 
     def names(self, folder: str, pattern: str) -> set[str]:
         _, system = self._found(folder)
@@ -148,7 +151,7 @@ class _SparkFiles:
         try:
             self._spark.read.text(_literal(path)).schema  # noqa: B018 - looks for the path
         except AnalysisException as error:
-            if error.getCondition() == "PATH_NOT_FOUND":
+            if "PATH_NOT_FOUND" in str(error):
                 return False
             raise
         return True
