@@ -611,6 +611,7 @@ def test_negation_is_the_oracles(text: str, method: str) -> None:
                 (),
                 tuple(item for item in at.bound.conjuncts if "n" in p.variables(item) and p.variables(item) <= known),
                 keyed=False,
+                beside=branch.beside(negative),
             )
             rank = at.working.rank()
             rows, order = at.working.rows_with(0), at.groups.order

@@ -141,7 +141,10 @@ class Evaluator:
         outer = self._failed
         if outer is not None:
             self._failed = np.zeros(self._count, bool)
-        result = scalar.as_boolean(self._evaluate(node))
+        if isinstance(node, p.Not):
+            result = pc.invert(scalar.as_boolean(self._evaluate(node.operand)))
+        else:
+            result = scalar.as_boolean(self._evaluate(node))
         failed = self._failed if outer is not None and self._failed is not None and self._failed.any() else None
         if failed is not None:
             result = pc.if_else(pa.array(failed), pa.scalar(None, pa.bool_()), full(result, self._count))
@@ -243,7 +246,7 @@ class Evaluator:
         return pc.is_null(self._evaluate(node.operand))
 
     def negation(self, node: p.Not) -> Column:
-        return pc.invert(self._condition(node.operand))
+        return self._condition(node)
 
     def conjunction(self, node: p.And) -> Column:
         result: Column = pa.scalar(True)
