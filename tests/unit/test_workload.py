@@ -301,3 +301,11 @@ def test_statistics_are_given_by_the_name_of_a_query() -> None:
     assert "did you mean 'late'?" in str(error.value)
     with pytest.raises(BindingError, match="statistics are those of one query"):
         pairs.match(EVENTS, **ROLES, stats=kleene.query(PAIR).statistics(EVENTS, **ROLES))
+
+
+def test_an_error_of_a_kind_that_only_the_engine_knows_arrives_as_a_data_error() -> None:
+    from kleene.common.errors import DataError, LimitError
+    from kleene.runtime.spark_workloads import _error
+
+    assert type(_error("SaturatedError: a sum: too large")) is DataError
+    assert type(_error("LimitError: too many")) is LimitError

@@ -390,7 +390,8 @@ def _stream(rows: pa.RecordBatch) -> bytes:
 def _error(failure: str) -> KleeneError:
     """The error that a label tells."""
     kind, _, message = failure.partition(": ")
-    found: type[KleeneError] = getattr(errors, kind)
+    # The kinds that only the engine knows are kinds of DataError.
+    found: type[KleeneError] = getattr(errors, kind, errors.DataError)
     return found(message)
 
 
