@@ -159,7 +159,7 @@ def test_a_rule_that_fails_does_not_touch_the_others(name: str, shared: bool, pl
     ("text", "told"),
     [
         ("PATTERN SEQ(A a, B b) WHERE NULL IN (3, 'x') WITHIN 9", "cannot compare 3, an integer, with 'x', a string"),
-        (f"PATTERN SEQ(A a, B b) WHERE a.s LIKE '{'%_' * 300_000}' WITHIN 9", "the pattern of LIKE is too large .*: 600,000"),
+        (f"PATTERN SEQ(A a, B b) WHERE a.s LIKE '{'%_' * 300_000}' WITHIN 9", "the pattern of LIKE has 600,000 characters"),
         (f"PATTERN SEQ(A a, B b) WHERE a.{'x' * 300_000} = 1 WITHIN 9", "(?s)unknown attribute 'xxx.*hint: known: 'b', 'k'"),
         (f"PATTERN SEQ(A a, B b) WHERE {'NOT (' * 30_000}a.x = 1{')' * 30_000} WITHIN 9", "nested deeper"),
         ("PATTERN SEQ(A a,", "not closed"),
