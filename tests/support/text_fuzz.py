@@ -35,7 +35,7 @@ from kleene.language.printer import to_text
 ROOT = Path(__file__).parents[2]
 SECONDS, PLANNED_SECONDS = 1.0, 10.0
 """Of CPU time for one text, and for one that is planned, too: so much again for each `LONG` characters."""
-LONG = 100_000
+LONG = 20_000
 HANGS = 30.0
 """After so many seconds of CPU time a text is given up."""
 LONGEST = 1 << 20
