@@ -65,6 +65,7 @@ WRONG = {
     "PATTERN SEQ(A a, B b) AGG COUNT RETURN a.x": "AGG and RETURN cannot both be given",
     "PATTERN SEQ(A a, B b) HAVING count > 3": "HAVING needs AGG",
     "PATTERN SEQ(A a, B b) GROUP BY x": "GROUP BY needs AGG",
+    "PATTERN SEQ(A a, B b) GROUP BY at AGG COUNT": "GROUP BY cannot be by a column named 'at'",
     "PATTERN SEQ(A a, B b) EMIT ON CHANGE": "EMIT ON CHANGE needs AGG",
     "PATTERN SEQ(A a, B b) AGG COUNT HAVING a.x > 3": "HAVING reads the variable 'a'",
     "PATTERN SEQ(A a, B b) AGG COUNT HAVING SUM(a.x) > 3": "HAVING reads an aggregate that AGG does not compute",

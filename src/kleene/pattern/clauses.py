@@ -64,6 +64,10 @@ def _aggregate_problems(query: LogicalQuery, components: Mapping[str, Event]) ->
         yield from _match_aggregate_problems(item, components, place)
         if item.alias in _RESERVED_AGGREGATES:
             yield Problem(f"AGG column '{item.alias}' is reserved", place, "choose another name with AS")
+    for name in query.group_by:
+        if name in _RESERVED_AGGREGATES:
+            hint = f"the rows of aggregates have a column '{name}' of their own: rename that of the events"
+            yield Problem(f"GROUP BY cannot be by a column named '{name}'", clause_span(query, "GROUP"), hint)
     for name, count in Counter([item.alias for item in query.aggregates] + list(query.group_by)).items():
         if count > 1:
             yield Problem(f"AGG and GROUP BY have {count} columns named '{name}'", place, "name them apart with AS")
