@@ -158,6 +158,8 @@ RARE = {
     "slices.combine",  # the same
     "live.fold_lists",  # aggregates of Kleene variables that are matched
     "identity.hash_nanoseconds",  # times in nanoseconds only
+    "keyed.hash_texts",  # keys that are texts, of counters without a window
+    "rows.count_ends",  # more matches than events
 }
 """Kernels with a test of their own, compiled and plain."""
 
@@ -203,6 +205,33 @@ def test_words_of_nanoseconds_compiled_and_plain() -> None:
     whole = values % 1000 == 0
     assert results[0][whole].tolist() == (values[whole] // 1000).view(np.uint64).tolist()
     assert np.unique(results[0]).size == np.unique(values).size
+
+
+@pytest.mark.skipif(not package.COMPILED, reason="KLEENE_KERNELS=python: there is no compiled twin to compare with")
+def test_hashes_of_texts_compiled_and_plain() -> None:
+    keyed = importlib.import_module("kleene.engine.kernels.keyed")
+    texts = ["", "a", "b", "ab", "ba", "12345678", "123456789", "1234567812345678", "\0", "\0\0", "ü"]
+    data = np.frombuffer("".join(texts).encode(), np.uint8)
+    offsets = np.cumsum([0, *(len(text.encode()) for text in texts)]).astype(np.int32)
+    results = []
+    for function in (keyed.hash_texts, keyed.hash_texts.py_func):
+        hashes = np.full(len(texts), 7, np.uint64)
+        with np.errstate(over="ignore"):
+            function(hashes, offsets, data)
+        results.append(hashes)
+    assert same(results[0], results[1])
+    assert np.unique(results[0]).size == len(texts)
+
+
+@pytest.mark.skipif(not package.COMPILED, reason="KLEENE_KERNELS=python: there is no compiled twin to compare with")
+def test_counts_of_ends_compiled_and_plain() -> None:
+    rows = importlib.import_module("kleene.engine.kernels.rows")
+    last = np.array([3, 1, 3, 0, 3], np.int64)
+    for most, over in ((3, -1), (2, 3)):
+        for function in (rows.count_ends, rows.count_ends.py_func):
+            ends = np.zeros(5, np.int64)
+            assert function(last, ends, most) == over
+            assert ends.tolist() == [1, 1, 0, 3, 0]
 
 
 @pytest.mark.skipif(not package.COMPILED, reason="KLEENE_KERNELS=python: there is no compiled twin to compare with")

@@ -177,6 +177,8 @@ COLD = {
     "totals.begin",
     "apart.keep_apart",  # ...and slices of many events
     "slices.combine",
+    "rows.alike_at_begin",  # events that complete many blocks of matches
+    "rows.count_ends",
 }
 
 

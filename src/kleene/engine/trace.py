@@ -267,6 +267,8 @@ class _Value:
     kind: int
     slot: int
     column: int
+    wraps: int = -1
+    """Of a sum the slot that says how often it left 64 bits."""
 
 
 class _Alternative:
@@ -405,7 +407,7 @@ class _Alternative:
     def _value(self, item: _Value, slots: Array, numbers: Array) -> Any:
         if item.kind == FLOAT:
             return float(numbers[item.slot])
-        word = int(slots[item.slot])
+        word = int(slots[item.slot]) + (int(slots[item.wraps]) << 64 if item.wraps >= 0 else 0)
         if item.kind not in (INTEGER_COLUMN, FLOAT_COLUMN):
             return word
         engine = self._stream.engine
@@ -512,9 +514,12 @@ def _values(program: RunProgram, columns: Program) -> list[_Value]:
         owned = by_slot.get(("floats" if kind == FLOAT else "integers", slot))
         if owned is None:
             continue  # the code of an equivalence test: the run's partition
-        component = owned[1]
+        what, component, attribute = owned
+        if what == "wraps":
+            continue  # a part of the sum
         name = _value_name(program, columns, owned, kind, column)
-        found.setdefault(name, _Value(name, component, kind, slot, column))
+        wraps = program.slots.get(f"wraps {program.variables[component]} {attribute}") if what == "sum" else None
+        found.setdefault(name, _Value(name, component, kind, slot, column, -1 if wraps is None else wraps[1]))
     return list(found.values())
 
 
