@@ -116,11 +116,12 @@ class RulesSoak:
     # Rules as files
 
     def _write(self, before: RuleSet, now: RuleSet) -> None:
-        """The files of the rules that have changed; each is finished when it has its name."""
+        """The files of the rules that have changed; each is finished when it has its name.
+
+        A rule that is paused or resumed has two files for a moment, and stays as it was; without any it would be removed.
+        """
         folder, unfinished = self.job.at("rules"), self.job.at("unfinished")
         old, new = _files(before), _files(now)
-        for name in old.keys() - new.keys():
-            (folder / name).unlink()
         for name, content in new.items():
             if name in old and old[name] == content:
                 continue
@@ -130,6 +131,8 @@ class RulesSoak:
                 continue
             unfinished.write_bytes(content)
             unfinished.rename(folder / name)
+        for name in old.keys() - new.keys():
+            (folder / name).unlink()
 
     def _committed(self) -> tuple[int, dict[str, tuple[str, bool]]]:
         """How many files have been taken by micro-batches that are committed, and the rules of the last of these."""
