@@ -119,7 +119,7 @@ def start(job: Job, spark: Any) -> list[Any]:
 def collect(job: Job, spark: Any) -> None:
     """What the sinks have, as a reader of them sees it; what the batch gives."""
     for name in job.sinks:
-        if job.at("out", name).exists():
+        if any(job.at("out", name).rglob("*.parquet")):
             save(job, "found", name, spark.read.parquet(str(job.at("out", name))).drop("batch"))
     if job.compares:
         files = spark.read.schema(DDL).parquet(str(job.at("in")))
