@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import kleene
+from kleene.runtime.stream_times import Clock
 from support.fault_events import FINE, NO_GOOD, TOO_LATE, Feed
 from support.fault_kills import DRIVER, EXECUTOR, SORTS, WORKER, Victim
 from support.stream_driver import ALONE, KINDS, OPTIONS, QUERIES, Job
@@ -247,15 +248,18 @@ def in_time(checkpoint: Path, feed: Feed) -> pa.Table:
     If the driver is killed between the commit of Spark's own file sink and that of the checkpoint, the micro-batch is not done
     again but skipped. Its events do not count for the watermark then: the next one has the watermark that it had.
     """
-    watermarks: dict[int, int] = {}
+    watermarks: dict[int, int | None] = {}
     for number in range(latest(checkpoint / "offsets") + 1):
         _, settings, offset = (checkpoint / "offsets" / str(number)).read_text().splitlines()
-        watermarks.setdefault(json.loads(offset)["logOffset"], json.loads(settings)["batchWatermarkMs"])
+        known = Clock("us").time_of(json.loads(settings)["batchWatermarkMs"])
+        watermarks.setdefault(json.loads(offset)["logOffset"], known)
     found = []
     for number in range(feed.files - 1):
-        rows = feed.read(number)
+        rows, watermark = feed.read(number), watermarks[number]
         times = pc.cast(rows.column("at"), pa.int64())
-        found.append(rows.filter(pc.or_kleene(pc.is_null(times), pc.greater_equal(times, watermarks[number] * 1_000))))
+        found.append(
+            rows if watermark is None else rows.filter(pc.or_kleene(pc.is_null(times), pc.greater_equal(times, watermark)))
+        )
     return pa.concat_tables(found)
 
 
