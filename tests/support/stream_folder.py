@@ -58,7 +58,7 @@ class Folder:
 
     def rows(self, kind: str) -> list[str]:
         path = self.path / kind
-        return in_text(self._spark.read.parquet(str(path)).drop("batch")) if any(path.glob("batch=*")) else []
+        return in_text(self._spark.read.parquet(str(path)).drop("batch")) if any(path.rglob("*.parquet")) else []
 
 
 def in_text(frame: Any) -> list[str]:

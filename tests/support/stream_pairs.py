@@ -384,9 +384,9 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "long-lives": rewritten(LivePass, "unexpired", "if window is None", "if True"),
     "many-segments": rewritten(EventLog, "_write", "segments[-1].rows <= 2 * events.num_rows and", "False and"),
     # What a restart forgets: the marks of NON-OVERLAP, what is alive, counters, and how far things have been reported.
-    "forgotten-marks": rewritten(WorkingMatcher, "restore", 'np.array(state["masks"]) if "masks" in state else None', "None"),
-    "forgotten-cells": rewritten(Cells, "of", 'if "cells" not in columns:', "if True:"),
-    "forgotten-lives": rewritten(Lives, "of", 'if "end" not in arrays:', "if True:"),
+    "forgotten-marks": rewritten(WorkingMatcher, "restore", 'self._marks(state) if "masks" in state else None', "None"),
+    "forgotten-cells": rewritten(Cells, "of", "if not columns:", "if True:"),
+    "forgotten-lives": rewritten(Lives, "of", "if not columns:", "if True:"),
     "forgotten-counters": rewritten(Carried, "of", 'if "cells" not in state:', "if True:"),
     "forgotten-pieces": rewritten(Pieces, "of", "if NUMBERS not in state:", "if True:"),
     "reported-again": rewritten(ReportingMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
@@ -409,7 +409,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     ),
     # Queries that came later are matched together with those that were there; queries that stay begin anew, or under the
     # name of another version.
-    "one-cohort": rewritten(Bucket, "_run", "in known else now for", "in known else None for"),
+    "one-cohort": rewritten(Bucket, "_run", "in known else self.header.watermark for", "in known else None for"),
     "fresh-start": rewritten(Bucket, "_change", "units=self._states()", "units=()"),
     "first-version": rewritten(Bucket, "_shaped", "query.name, query.version,", "query.name, 1,"),
 }
