@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import kleene
+from kleene.runtime.rule_files import PAUSED_SUFFIX
 from kleene.runtime.stream_bucket import MATCHES, Bucket
 from support.fault_events import DELAY, FINE, NO_GOOD, SCHEMA, Feed
 from support.fault_kills import DRIVER, WORKER, Victim, descendants, is_worker
@@ -116,9 +117,8 @@ class RulesSoak:
     # Rules as files
 
     def _write(self, before: RuleSet, now: RuleSet) -> None:
-        """The files of the rules that have changed; each is finished when it has its name.
-
-        A rule that is paused or resumed has two files for a moment, and stays as it was; without any it would be removed.
+        """The files of the rules that have changed; each is finished when it has its name. A rule is paused and resumed by
+        renaming its file.
         """
         folder, unfinished = self.job.at("rules"), self.job.at("unfinished")
         old, new = _files(before), _files(now)
@@ -129,6 +129,11 @@ class RulesSoak:
                 (folder / name).unlink(missing_ok=True)
                 os.mkfifo(folder / name)
                 continue
+            other = name.removesuffix(PAUSED_SUFFIX) if name.endswith(PAUSED_SUFFIX) else name + PAUSED_SUFFIX
+            if other in old and other not in new:
+                (folder / other).rename(folder / name)
+                if old.pop(other) == content:
+                    continue
             unfinished.write_bytes(content)
             unfinished.rename(folder / name)
         for name in old.keys() - new.keys():
@@ -257,7 +262,7 @@ class RulesSoak:
 
 def _files(rules: RuleSet) -> dict[str, bytes | None]:
     found: dict[str, bytes | None] = {
-        f"{name}.sase{'.paused' if paused else ''}": text.encode() for name, (text, paused) in rules.good.items()
+        f"{name}.sase{PAUSED_SUFFIX if paused else ''}": text.encode() for name, (text, paused) in rules.good.items()
     }
     for name, kind in rules.bad.items():
         content = HOSTILE[kind]

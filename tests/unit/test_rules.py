@@ -367,6 +367,32 @@ def test_a_file_that_is_renamed_while_it_is_looked_at(tmp_path: Path, monkeypatc
     assert stream.next().queries["late"] == Rule(LATE, 1, paused=True)
 
 
+def test_a_file_that_a_listing_misses_is_not_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is renamed while a folder is listed may be found under neither name."""
+    stream = Stream(folder(tmp_path, pairs=PAIRS, late=LATE))
+    stream.next()
+    (tmp_path / "late.sase").rename(tmp_path / "late.sase.paused")
+    listings = [[tmp_path / "pairs.sase"], sorted(tmp_path.iterdir()), sorted(tmp_path.iterdir())]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "iterdir", lambda _: iter(listings.pop(0)))
+        assert stream.next().queries["late"] == Rule(LATE, 1, paused=True)
+    (tmp_path / "late.sase.paused").unlink()
+    assert set(stream.next().queries) == {"pairs"}
+
+
+def test_a_file_that_takes_the_place_of_another_under_a_new_name(tmp_path: Path) -> None:
+    stream = Stream(folder(tmp_path, pairs=PAIRS))
+    before = stream.next()
+    write(tmp_path / "pairs.sase.paused", PAIRS, stream.clock.now)
+    assert stream.next() is before
+    stream.clock.now += YOUNG
+    assert "pairs" in stream.next().problems
+    (tmp_path / "pairs.sase").unlink()
+    after = stream.next()
+    assert after.queries == {"pairs": Rule(PAIRS, 1, paused=True)}
+    assert not after.problems
+
+
 def test_two_files_of_one_name(tmp_path: Path) -> None:
     stream = Stream(folder(tmp_path, pairs=PAIRS))
     stream.next()

@@ -4,16 +4,16 @@ Names, sizes and times of change are compared first; contents are read only wher
 see that a thousand files are as they were takes some 30 ms.
 
 Files may be looked at while they are written, and nothing that is found there stops a stream: a query that cannot be read stays
-as it was. An empty file, one that is not text, a folder that is gone become problems of the snapshot when they have been so for
-`YOUNG` seconds. A table that is younger adds and changes queries, but removes none. A file that is finished elsewhere and moved
-into place is never seen in part.
+as it was. An empty file, one that is not text, two files of one name, a folder that is gone become problems of the snapshot
+when they have been so for `YOUNG` seconds. A table that is younger adds and changes queries, but removes none. A file that is
+finished elsewhere and moved into place is never seen in part.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,9 @@ from kleene.runtime.rule_files import (
     typed_queries,
 )
 from kleene.runtime.rules import Rules, Seen, query_core, rules_after
+
+MOST_LISTINGS = 10
+"""How often a folder whose files change all the time is listed again."""
 
 YOUNG = 2.0
 """Seconds after which a file counts as left alone. No file system tells times apart more coarsely."""
@@ -89,12 +92,25 @@ class RuleWatch:
 
     def _look(self, now: float) -> Seen:
         source = Path(self._source)
-        stamps = {path: _stamp(path) for path in rule_paths(source)}
+        stamps = {path: _stamp(path) for path in self._paths(source)}
         if self._seen is None or not self._settled or stamps != self._stamps:
             young = {path for path, stamp in stamps.items() if stamp is not None and stamp.is_young(now)}
-            self._seen = _table_seen(source, bool(young)) if is_table(source) else _files_seen(list(stamps), young)
+            self._seen = _table_seen(source, bool(young)) if is_table(source) else _files_seen(stamps, young)
             self._stamps, self._settled = stamps, not (young or self._seen.held)
         return self._seen
+
+    def _paths(self, source: Path) -> list[Path]:
+        """The files of the source. While a folder is listed, a file that is renamed may be found under both names or under
+        none: before one counts as gone, the folder is listed until it is the same twice.
+        """
+        found = rule_paths(source)
+        for _ in range(MOST_LISTINGS):
+            if self._stamps.keys() <= set(found):
+                break
+            before, found = found, rule_paths(source)
+            if found == before:
+                break
+        return found
 
 
 def rule_paths(source: Path) -> list[Path]:
@@ -152,9 +168,10 @@ def _stamp(path: Path) -> Stamp | None:
     return Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-def _files_seen(files: Sequence[Path], young: Collection[Path]) -> Seen:
-    shared = shared_names((query_name(file), file.name) for file in files)
-    problems = {name: render(problem, None) for name, problem in shared.items()}
+def _files_seen(files: Mapping[Path, Stamp | None], young: Collection[Path]) -> Seen:
+    shared = shared_names((query_name(file), file.name) for file, stamp in files.items() if stamp is not None)
+    unfinished = {query_name(file) for file in young}  # a file that replaces another may be there before that is gone
+    problems = {name: render(problem, None) for name, problem in shared.items() if name not in unfinished}
     queries: dict[str, tuple[str, bool]] = {}
     held = set(shared)
     for file in files:
