@@ -71,7 +71,7 @@ def fill_columns(
         if failed is not None:
             valid[-index - 1, failed] = FAILED
         _place(pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False), order, floats[index])
-    if order is not None and not valid.all():
+    if order is not None and (valid != 1).any():
         valid = valid.take(order, axis=-1)
     return ints, floats, valid, filled_constants(program.constants, dictionary, unit)
 
