@@ -1,8 +1,9 @@
 """A stream of rules on Spark whose rules change and fail, and whose processes are killed; what came of it.
 
-Steps are taken one by one: the rules of a step are written, and when a micro-batch has them, a file of events. So it is known
-which rules see which events, and a bucket without Spark and without the hostile rules must give the good rules' rows. Kills
-come in the first third; then the memory of the workers is looked at, which nothing sets back any more.
+Steps are taken one by one: the rules of a step are written, when a micro-batch has them, a file of events, and when the
+watermark has followed it, the next rules. So it is known which rules see which events, and a bucket without Spark and without
+the hostile rules must give the good rules' rows. Kills come in the first third; then the memory of the workers is looked at,
+which nothing sets back any more.
 
 Run as a script it soaks, and prints a report as JSON:
 
@@ -71,6 +72,18 @@ class Report:
     """Rows in the logs of all buckets, by micro-batch."""
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What micro-batches that are committed have come to."""
+
+    files: int = 0
+    """How many files they have taken."""
+    rules: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """Those of the last one: their texts, and whether they are paused."""
+    watermark: int = -1
+    """During the last one, in milliseconds."""
+
+
 class RulesSoak:
     """Steps, and what is compared in the end."""
 
@@ -90,19 +103,18 @@ class RulesSoak:
         began = time.monotonic()
         try:
             self.victim.start()
-            before = RuleSet()
+            old = RuleSet()
             for step, now in enumerate(self.sets):
-                self._write(before, now)
+                self._write(old, now)
                 self._until(lambda: self._has(now))  # noqa: B023 - called at once
+                before = self._committed().watermark
                 self.feed.write()
                 if step in self.kills:
                     self._kill(self.kills[step])
-                self._until(
-                    lambda: latest(self.job.at("checkpoint", "sources", "0")) >= self.feed.files - 1 and self._settled()
-                )
+                self._until(lambda: self._has_all() and self._committed().watermark > before)  # noqa: B023
                 if step > max(self.kills, default=0) + 1:
                     self._measure()
-                before = now
+                old = now
             self.feed.end()
             self._until(self._has_all)
             self.job.at("enough").touch()
@@ -139,20 +151,20 @@ class RulesSoak:
         for name in old.keys() - new.keys():
             (folder / name).unlink()
 
-    def _committed(self) -> tuple[int, dict[str, tuple[str, bool]]]:
-        """How many files have been taken by micro-batches that are committed, and the rules of the last of these."""
+    def _committed(self) -> Committed:
         number = latest(self.job.at("checkpoint", "commits"))
         if number < 0:
-            return 0, {}
+            return Committed()
         lines = self.job.at("checkpoint", "offsets", str(number)).read_text().splitlines()
         offsets = [json.loads(line) for line in lines if line.startswith("{")]
         files = max((item["logOffset"] + 1 for item in offsets if "logOffset" in item), default=0)
         (known,) = (item["queries"] for item in offsets if "queries" in item)
-        return files, {name: (rule["text"], rule["paused"]) for name, rule in known.items()}
+        rules = {name: (rule["text"], rule["paused"]) for name, rule in known.items()}
+        return Committed(files, rules, offsets[0]["batchWatermarkMs"])
 
     def _has(self, now: RuleSet) -> bool:
         """Whether a micro-batch that is committed has the rules of a step, but for those that cannot be read."""
-        _, known = self._committed()
+        known = self._committed().rules
         good = {name: rule for name, rule in known.items() if name.startswith("good")}
         return good == now.good and known.keys() - good.keys() <= now.bad.keys() and now.texts().items() <= known.items()
 
@@ -164,7 +176,7 @@ class RulesSoak:
 
     def _has_all(self) -> bool:
         """Whether the files that there are have been taken."""
-        return self._committed()[0] >= self.feed.files and self._settled()
+        return self._committed().files >= self.feed.files and self._settled()
 
     def _until(self, holds: Callable[[], bool]) -> None:
         end = time.monotonic() + PATIENCE
