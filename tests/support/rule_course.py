@@ -139,10 +139,10 @@ def _change(good: dict[str, tuple[str, bool]], name: str, text: str, rng: Random
 def functions() -> dict[str, Any]:
     """By name; made here, so that they travel to workers by value."""
 
-    def failing(error: BaseException) -> Any:
+    def failing(error: Any, *told: object) -> Any:
         def fails(values: pa.Array) -> pa.Array:
             if max(values.to_pylist()) >= FAIL:
-                raise error
+                raise error(*told)  # a new one each time: one that is kept would keep all that failed
             return values
 
         return fails
@@ -156,8 +156,8 @@ def functions() -> dict[str, Any]:
             pass
         return values
 
-    made = {"raising": ValueError("not with this one"), "leaving": SystemExit(1), "greedy": MemoryError()}
-    return {**{name: failing(error) for name, error in made.items()}, "short": short, "slow": slow}
+    made = {"raising": (ValueError, "not with this one"), "leaving": (SystemExit, 1), "greedy": (MemoryError,)}
+    return {**{name: failing(*error) for name, error in made.items()}, "short": short, "slow": slow}
 
 
 def named(problems: Sequence[str], sets: Sequence[RuleSet]) -> tuple[set[str], set[str]]:
