@@ -103,9 +103,8 @@ class Attributes:
             below, place = divmod(what - DIGITS, PLACES)
             part = np.where((values < 0) == bool(below), np.abs(values).view(np.uint64), 0)  # also that of the smallest
             return np.asarray(part >> (DIGIT_BITS * place) & (1 << DIGIT_BITS) - 1, np.int64)
-        if what == NEGATIVE and values.size and int(values.min()) == NONE:
-            raise overflow()
-        return np.asarray(np.maximum(values if what == POSITIVE else -values, 0))
+        part = np.maximum(values if what == POSITIVE else -values, 0)
+        return np.where(values == NONE, CAP, part) if what == NEGATIVE else part  # that of the smallest does not fit
 
 
 class SaturatedError(DataError):
@@ -258,12 +257,12 @@ def changed(before: Mapping[str, pa.Array], after: Mapping[str, pa.Array]) -> Ar
         column, later = earlier, after[name]
         if column.type != later.type:  # sums that do not fit before, or after
             column, later = column.cast(WIDE), later.cast(WIDE)
-        codes = [order_codes(item).codes for item in (column, later)] if _is_plain(column) else None
-        if codes is None:
-            joined = pa.concat_arrays([column, later]).dictionary_encode()
-            indices = pc.fill_null(joined.indices, -1).to_numpy(zero_copy_only=False)
-            codes = [indices[: len(column)], indices[len(column) :]]
-        differs = codes[0] != codes[1]
+        joined = pa.concat_arrays([column, later])  # codes of values compare within one column only
+        if _is_plain(column):
+            codes = order_codes(joined).codes
+        else:
+            codes = pc.fill_null(joined.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
+        differs = codes[: len(column)] != codes[len(column) :]
         found = differs if found is None else found | differs
     return np.asarray(found)
 
