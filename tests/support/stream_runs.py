@@ -55,7 +55,7 @@ class MemoryStore:
         self.segments[number] = blob
 
     def drop_segment(self, number: int) -> None:
-        del self.segments[number]
+        self.segments.pop(number, None)  # as Spark's state does
 
     def copy(self) -> MemoryStore:
         return MemoryStore(self.blob, dict(self.segments))
