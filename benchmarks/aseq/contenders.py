@@ -22,8 +22,8 @@ from benchmarks.aseq.streams import pattern_text
 from benchmarks.harness import Contender, Disagreement, Outcome, Point
 from benchmarks.sase.contenders import discard_matches
 from kleene.engine.build import build_matcher
-from kleene.interfaces.api import options_of
-from kleene.runtime.arrow import Run, run_embedded
+from kleene.interfaces.options import options_of
+from kleene.runtime.embedded import Run, run_embedded
 
 Plan = dict[str, Any] | None
 

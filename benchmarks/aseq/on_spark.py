@@ -21,7 +21,7 @@ from benchmarks.harness import Contender, Experiment, Outcome, Point, measure
 from benchmarks.machine import Memory, one_arrow_thread
 from benchmarks.sase.on_spark import cpu_clock, jvm_of, parquet_events, start_session
 from benchmarks.sase.streams import T
-from kleene.interfaces.api import options_of
+from kleene.interfaces.options import options_of
 
 LENGTH = 4
 KEYS = 1_000
@@ -92,8 +92,8 @@ def _point(case: Case, cores: int, path: Path, session: Any, scale: Scale) -> Po
 
 def shuffled(case: Case, frame: Any, cores: int) -> Any:
     """The rows and columns that the query reads, shuffled by its key or, without one, evenly."""
-    from kleene.runtime.spark_batch import arrow_schema
-    from kleene.runtime.spark_push_down import relevant_events
+    from kleene.runtime.spark.frame import arrow_schema
+    from kleene.runtime.spark.push_down import relevant_events
 
     plan = case.query().plan_for(arrow_schema(frame), options_of({"time": "ts", "type": "type"}))
     kept = relevant_events([plan], frame)

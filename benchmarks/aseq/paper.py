@@ -26,7 +26,7 @@ from benchmarks.aseq.contenders import (
 )
 from benchmarks.aseq.streams import NEGATED, TRIGGER, WINDOW, Scale, affordable, count_query, tickers_of, trades
 from benchmarks.harness import Experiment, Point, measure
-from kleene.runtime.arrow import Run
+from kleene.runtime.embedded import Run
 
 LENGTHS = (2, 3, 4, 5)
 WINDOWS = (100, 200, 400, 600, 800, 1_000)

@@ -16,7 +16,7 @@ from benchmarks.harness import Disagreement, Experiment, Measurement, Point
 from benchmarks.lazy.contenders import AUTO, PAPER, Plan
 from benchmarks.lazy.streams import TYPES, Scale, phase_query, phase_shares, phases
 from kleene import Query
-from kleene.interfaces.api import options_of
+from kleene.interfaces.options import options_of
 
 COUNTED = ("evaluations", "visits", "instances")
 

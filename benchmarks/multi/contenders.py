@@ -20,17 +20,17 @@ import kleene
 from benchmarks.harness import Contender, Disagreement, Outcome, Point, measure
 from benchmarks.multi.streams import SEED, Scale, stream
 from benchmarks.multi.workloads import Spec, workload
-from kleene.engine.multitree import SharedMatcher
-from kleene.engine.multitree_choice import Planner
-from kleene.engine.working_matcher import RUN_ROWS
-from kleene.interfaces.api import options_of
+from kleene.engine.passes.working_matcher import RUN_ROWS
+from kleene.engine.shared.matcher import SharedMatcher
+from kleene.engine.shared.planner import Planner
+from kleene.interfaces.options import options_of
 from kleene.pattern.predicates import Attribute, Comparison, Expression
-from kleene.plan.lazy import LazyPlan
+from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi.cost import DRAWN, SharedStatistics, condition_key
 from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.nodes import SharedPlan, Tree
 from kleene.plan.multi.search import MultiOptions, plan_shared
-from kleene.runtime.arrow import match_batches
+from kleene.runtime.embedded import match_batches
 
 WRITTEN = "written"
 SHARING = "sharing"

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from benchmarks.harness import Contender, Outcome
 from kleene import Query
-from kleene.interfaces.api import options_of
-from kleene.runtime.arrow import run_embedded
+from kleene.interfaces.options import options_of
+from kleene.runtime.embedded import run_embedded
 
 WORK = ("relevant", "instances", "visits", "sequences", "matches")
 

@@ -20,7 +20,7 @@ from benchmarks.machine import Memory, tree_cpu_seconds
 from benchmarks.sase.joins import spark_join
 from benchmarks.sase.streams import SEED, Scale, T, W, selectivity, sequence_query
 from kleene.generators import sase
-from kleene.interfaces.api import options_of
+from kleene.interfaces.options import options_of
 
 L = 3
 V1_VALUES = (100, 1_000)
@@ -85,8 +85,8 @@ def to_nowhere(name: str, frame: Any, *, counted: bool = True) -> Contender:
 
 def _shuffled(frame: Any) -> Any:
     """What the three-step query's matcher is given: same filter, projection, types as numbers, shuffle and sort."""
-    from kleene.runtime.spark_batch import arrow_schema, type_codes, with_type_codes
-    from kleene.runtime.spark_push_down import relevant_events
+    from kleene.runtime.spark.frame import arrow_schema, type_codes, with_type_codes
+    from kleene.runtime.spark.push_down import relevant_events
 
     query = sequence_query(L, returned=L)
     plan = query.plan_for(arrow_schema(frame), options_of({"time": "ts", "type": "type"}))

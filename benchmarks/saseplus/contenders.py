@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from benchmarks.harness import Contender, Outcome
 from kleene import Query
-from kleene.engine.automaton_pass import AutomatonPass
-from kleene.engine.nfa import NfaMatcher
-from kleene.interfaces.api import options_of
-from kleene.plan.nfa import NfaPlan
-from kleene.runtime.arrow import batches_of
+from kleene.engine.automaton.automaton_pass import AutomatonPass
+from kleene.engine.automaton.matcher import NfaMatcher
+from kleene.interfaces.options import options_of
+from kleene.plan.automaton.nfa import NfaPlan
+from kleene.runtime.embedded import batches_of
 
 WORK = ("instances", "visits", "merged", "peak_runs", "buffered")
 """Counted work; what the metrics do not have is left out."""

@@ -95,7 +95,8 @@ def run_job(job: Job) -> tuple[dict[str, float], dict[str, int], int]:
 @contextmanager
 def _cut_into(slices: int | None) -> Iterator[None]:
     """Jobs cut time into so many slices, as they would with as many cores and slices for each."""
-    from kleene.runtime import spark_time_slices, spark_times
+    from kleene.runtime.spark.slices import matches as spark_time_slices
+    from kleene.runtime.spark.slices import times as spark_times
 
     with ExitStack() as changes:
         if slices == 1:

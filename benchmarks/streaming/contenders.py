@@ -35,7 +35,7 @@ def apart(function: Callable[..., Result], *arguments: Any) -> Result:
 
 def start_session(memory: str = "4g") -> Any:
     """A session that keeps state in RocksDB."""
-    from kleene.runtime.spark_stream_run import PROVIDER, ROCKSDB
+    from kleene.runtime.spark.stream.run import PROVIDER, ROCKSDB
 
     session = on_spark.start_session(CORES, memory)
     for name, value in {PROVIDER: ROCKSDB, CHANGELOG: "true", "spark.sql.shuffle.partitions": f"{CORES}"}.items():
@@ -72,7 +72,7 @@ def packed_pass_through(query: kleene.Query, events: Any) -> Any:
     """The packets of the query's own stream to an operator that counts them: a state for each bucket, a row for each packet."""
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-    from kleene.runtime.spark_packing import packed
+    from kleene.runtime.spark.stream.packing import packed
 
     # Inside, so that it travels by value: workers need not be able to import this package.
     class PassThrough(StatefulProcessor):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +15,7 @@ import pyarrow.parquet as pq
 
 import kleene
 from benchmarks import suite
-
-Array = np.ndarray[Any, Any]
+from kleene.common.arrays import Array
 
 SEED = 2006
 TYPES = tuple("ABCDEFGHIJKLMNOPQRST")

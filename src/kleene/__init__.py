@@ -3,12 +3,12 @@
 Finds patterns in streams of events — sequences, absences, repetitions, any-order combinations, within time windows — with the
 same query and the same answer in a DataFrame, an Arrow table and a stream.
 
-One query through the files: `language/parser.py` turns text into a `pattern` (`pattern/operators.py`, `predicates.py`,
-`policies.py`), as `pattern/builder.py` does from Python; `pattern/validate.py` checks it and `pattern/bind.py` binds it to
-the columns of the events; `plan/optimizer.py` decides how it is evaluated (`plan/sequence.py`, printed by `plan/explain.py`);
-`engine/build.py` makes the matcher (`engine/sequence.py` with its loops in `engine/kernels/`); `runtime/arrow.py` and
-`runtime/spark_batch.py` run it where the events are; `interfaces/` is what users call. `testing/oracle.py` says, slowly and
-plainly, what the answer must be.
+One query through the files: `interfaces/query.py` calls the others in this order. `language/parser.py` turns text into a
+pattern, `pattern/validate.py` checks it, and `pattern/bind.py` binds it to the columns of the events. `plan/optimizer.py`
+decides which mechanism answers it (`plan/lazy/lazy.py` for most queries), `engine/build.py` makes the matcher
+(`engine/lazy/matcher.py`), and `runtime/embedded.py` or `runtime/spark/batch.py` feeds it where the events are.
+`testing/oracle.py` says, slowly and plainly, what the answer must be. `docs/architecture.md` has the whole walk; each package
+says in its docstring how it works.
 
 Importing the package loads neither pyspark nor numba: names are loaded when they are first used.
 """
@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "kleene.interfaces.api": ("Query", "query", "statistics"),
+    "kleene.interfaces.query": ("Query", "query", "statistics"),
     "kleene.interfaces.history": ("history",),
     "kleene.interfaces.compressed": ("count", "expand", "matches", "sample"),
     "kleene.interfaces.rules": ("Rules", "rules"),
     "kleene.interfaces.sql": ("register",),
-    "kleene.interfaces.workload": ("Workload", "workload"),
-    "kleene.interfaces.why_not_report": ("WhyNot",),
+    "kleene.interfaces.workload.workload": ("Workload", "workload"),
+    "kleene.interfaces.why_not.report": ("WhyNot",),
     "kleene.common.errors": (
         "KleeneError",
         "QuerySyntaxError",
@@ -39,7 +39,7 @@ _HOMES = {
     ),
     "kleene.pattern.builder": ("all_of", "any_of", "event", "one_of", "param", "same", "seq", "var"),
     "kleene.pattern.registered": ("Function", "function"),
-    "kleene.plan.statistics": ("Statistics",),
+    "kleene.plan.order.statistics": ("Statistics",),
     "kleene.runtime.files": ("open_events",),
 }
 _MODULES = ("functions",)
@@ -54,20 +54,20 @@ if TYPE_CHECKING:
     from kleene.common.errors import PlanningError as PlanningError
     from kleene.common.errors import QuerySyntaxError as QuerySyntaxError
     from kleene.common.errors import StateError as StateError
-    from kleene.interfaces.api import Query as Query
-    from kleene.interfaces.api import query as query
-    from kleene.interfaces.api import statistics as statistics
     from kleene.interfaces.compressed import count as count
     from kleene.interfaces.compressed import expand as expand
     from kleene.interfaces.compressed import matches as matches
     from kleene.interfaces.compressed import sample as sample
     from kleene.interfaces.history import history as history
+    from kleene.interfaces.query import Query as Query
+    from kleene.interfaces.query import query as query
+    from kleene.interfaces.query import statistics as statistics
     from kleene.interfaces.rules import Rules as Rules
     from kleene.interfaces.rules import rules as rules
     from kleene.interfaces.sql import register as register
-    from kleene.interfaces.why_not_report import WhyNot as WhyNot
-    from kleene.interfaces.workload import Workload as Workload
-    from kleene.interfaces.workload import workload as workload
+    from kleene.interfaces.why_not.report import WhyNot as WhyNot
+    from kleene.interfaces.workload.workload import Workload as Workload
+    from kleene.interfaces.workload.workload import workload as workload
     from kleene.pattern.builder import all_of as all_of
     from kleene.pattern.builder import any_of as any_of
     from kleene.pattern.builder import event as event
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from kleene.pattern.builder import var as var
     from kleene.pattern.registered import Function as Function
     from kleene.pattern.registered import function as function
-    from kleene.plan.statistics import Statistics as Statistics
+    from kleene.plan.order.statistics import Statistics as Statistics
     from kleene.runtime.files import open_events as open_events
 
 __all__ = ["__version__", *sorted([*_HOME_OF, *_MODULES])]

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.arrays import Array
 from kleene.pattern.registered import function
 
 __all__ = ["corr"]
 
-Array = np.ndarray[Any, Any]
 
 ROWS = 1 << 12
 """Lists are correlated so many at a time: what is computed from them stays in cache."""

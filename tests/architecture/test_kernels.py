@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import importlib
 import os
-import pkgutil
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -23,7 +22,9 @@ import numpy as np
 import pytest
 
 import kleene.engine.kernels as package
-from kleene.engine import filters, run_buffer
+from kleene.engine.automaton import run_buffer
+from kleene.engine.expressions import filters
+from kleene.engine.kernels.cache_directory import sources
 from kleene.plan.options import LazyOptions, SequenceOptions
 from kleene.testing import oracle
 from kleene.testing.random_aggregate import aggregate_example
@@ -32,9 +33,14 @@ from kleene.testing.strategies import any_match_example, examples, saseplus_exam
 from support import aggregate_pairs, lazy_pairs, nfa_pairs, queue_pairs, sase_pairs, workload_pairs
 from support.aggregate_pairs import PLANS
 
-MODULES = [importlib.import_module(f"kleene.engine.kernels.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
+ENGINE = "kleene.engine."
+MODULES = [
+    importlib.import_module(".".join(("kleene", *path.with_suffix("").parts)))
+    for path in sources()
+    if path.stem not in ("arrays", "__init__")
+]
 KERNELS = {
-    f"{module.__name__.rpartition('.')[2]}.{name}": (module, name)
+    f"{module.__name__.removeprefix(ENGINE)}.{name}": (module, name)
     for module in MODULES
     for name, item in vars(module).items()
     if hasattr(item, "py_func") and item.py_func.__module__ == module.__name__ and not name.startswith("_")
@@ -43,19 +49,21 @@ KERNELS = {
 
 
 def plain_modules() -> dict[str, Any]:
-    """The kernel modules as plain Python, by their short names; the compiled ones stay what everyone else sees."""
+    """The kernel modules as plain Python, by their names; the compiled ones stay what everyone else sees."""
     names = [name for name in sys.modules if name.startswith(package.__name__)]
-    compiled = {name: sys.modules.pop(name) for name in names}
+    compiled = {name: sys.modules.pop(name) for name in {*names, *(module.__name__ for module in MODULES)}}
     before = os.environ.get("KLEENE_KERNELS")
     os.environ["KLEENE_KERNELS"] = "python"
     try:
-        return {module.__name__.rpartition(".")[2]: importlib.import_module(module.__name__) for module in MODULES}
+        return {module.__name__.removeprefix(ENGINE): importlib.import_module(module.__name__) for module in MODULES}
     finally:
         del os.environ["KLEENE_KERNELS"]
         if before is not None:
             os.environ["KLEENE_KERNELS"] = before
         sys.modules.update(compiled)
-        sys.modules["kleene.engine"].kernels = package  # type: ignore[attr-defined]
+        for name, module in compiled.items():  # an import binds a module in its package too
+            parent, _, own = name.rpartition(".")
+            setattr(sys.modules[parent], own, module)
 
 
 def uncompiled(argument: Any) -> Any:
@@ -96,7 +104,7 @@ def twin(kernel: Any, plain_kernel: Any, name: str, seen: Counter[str]) -> Calla
 
 def _written(name: str, argument: Any, result: Any) -> slice | None:
     """Selections write past their end on purpose (branch-free): only what they report counts."""
-    if name == "rows.select_by_type" and isinstance(argument, np.ndarray):
+    if name == "kernels.rows.select_by_type" and isinstance(argument, np.ndarray):
         return slice(0, result) if isinstance(result, int) else None
     return None
 
@@ -107,7 +115,7 @@ def test_every_kernel_has_a_plain_twin_that_agrees(monkeypatch: pytest.MonkeyPat
     plain = plain_modules()
     for name, (module, attribute) in KERNELS.items():
         original = getattr(module, attribute)
-        twin_of = getattr(plain[name.partition(".")[0]], attribute)
+        twin_of = getattr(plain[name.rpartition(".")[0]], attribute)
         assert not hasattr(twin_of, "py_func"), "the twin is compiled too"
         wrapped = twin(original, twin_of, name, seen)
         for user, held in _users(original):
@@ -148,18 +156,18 @@ def test_every_kernel_has_a_plain_twin_that_agrees(monkeypatch: pytest.MonkeyPat
 
 
 RARE = {
-    "rows.dense_codes",  # keys of a wide range only
-    "compressed.draw",  # samples, which random pairs do not ask for...
-    "compressed.locate",
-    "compressed.lift",  # ...and windows that cut long chains of unions
-    "lists.deviations",  # rare aggregates
-    "lists.sum_floats",
-    "apart.keep_apart",  # tasks on Spark only
-    "slices.combine",  # the same
-    "live.fold_lists",  # aggregates of Kleene variables that are matched
-    "identity.hash_nanoseconds",  # times in nanoseconds only
-    "keyed.hash_texts",  # keys that are texts, of counters without a window
-    "rows.count_ends",  # more matches than events
+    "kernels.rows.dense_codes",  # keys of a wide range only
+    "automaton.kernels.compressed.draw",  # samples, which random pairs do not ask for...
+    "automaton.kernels.compressed.locate",
+    "automaton.kernels.compressed.lift",  # ...and windows that cut long chains of unions
+    "matches.kernels.lists.deviations",  # rare aggregates
+    "matches.kernels.lists.sum_floats",
+    "matches.kernels.apart.keep_apart",  # tasks on Spark only
+    "counting.kernels.slices.combine",  # the same
+    "aggregation.kernels.fold_lists",  # aggregates of Kleene variables that are matched
+    "matches.kernels.identity.hash_nanoseconds",  # times in nanoseconds only
+    "events.kernels.keyed.hash_texts",  # keys that are texts, of counters without a window
+    "kernels.rows.count_ends",  # more matches than events
 }
 """Kernels with a test of their own, compiled and plain."""
 
@@ -192,7 +200,7 @@ def test_dense_codes_compiled_and_plain() -> None:
 
 @pytest.mark.skipif(not package.COMPILED, reason="KLEENE_KERNELS=python: there is no compiled twin to compare with")
 def test_words_of_nanoseconds_compiled_and_plain() -> None:
-    identity = importlib.import_module("kleene.engine.kernels.identity")
+    identity = importlib.import_module("kleene.engine.matches.kernels.identity")
     edges = [-(2**63), -1001, -1000, -999, -1, 0, 1, 999, 1000, 1001, 2**63 - 1]
     values = np.append(np.array(edges, np.int64), np.random.default_rng(3).integers(-(2**63), 2**63 - 1, 500))
     results = []
@@ -209,7 +217,7 @@ def test_words_of_nanoseconds_compiled_and_plain() -> None:
 
 @pytest.mark.skipif(not package.COMPILED, reason="KLEENE_KERNELS=python: there is no compiled twin to compare with")
 def test_hashes_of_texts_compiled_and_plain() -> None:
-    keyed = importlib.import_module("kleene.engine.kernels.keyed")
+    keyed = importlib.import_module("kleene.engine.events.kernels.keyed")
     texts = ["", "a", "b", "ab", "ba", "12345678", "123456789", "1234567812345678", "\0", "\0\0", "ü"]
     data = np.frombuffer("".join(texts).encode(), np.uint8)
     offsets = np.cumsum([0, *(len(text.encode()) for text in texts)]).astype(np.int32)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kleene.common.errors import StateError
-from kleene.runtime.stream_bucket import Bucket
-from kleene.runtime.stream_state import FORMAT, MAGIC, READ, Header
+from kleene.runtime.stream.bucket import Bucket
+from kleene.runtime.stream.state import FORMAT, MAGIC, READ, Header
 from support.fault_state import SavedStream, plan_of
 
 DATA = Path(__file__).parents[1] / "data"

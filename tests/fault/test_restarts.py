@@ -18,9 +18,9 @@ from pyspark.errors import PySparkException
 
 import kleene
 from kleene.common.errors import StateError
-from kleene.runtime import spark_streaming
-from kleene.runtime.spark_streaming import BucketProcessor
-from kleene.runtime.stream_state import FORMAT, MAGIC
+from kleene.runtime.spark.stream import operator as spark_streaming
+from kleene.runtime.spark.stream.operator import BucketProcessor
+from kleene.runtime.stream.state import FORMAT, MAGIC
 
 pytestmark = [pytest.mark.spark, pytest.mark.since(4, 1)]
 

@@ -19,7 +19,8 @@ import pytest
 
 import kleene
 from kleene.common.errors import DataError
-from kleene.interfaces.api import Query, options_of
+from kleene.interfaces.options import options_of
+from kleene.interfaces.query import Query
 from kleene.language.parser import parse
 from kleene.language.printer import to_text
 from kleene.testing.random_aggregate import (

@@ -18,7 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import kleene
-from kleene.interfaces.api import Query, options_of
+from kleene.interfaces.options import options_of
+from kleene.interfaces.query import Query
 from kleene.language.parser import parse
 from kleene.language.printer import to_text
 from kleene.pattern.operators import events as components

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from kleene.interfaces.api import Query
+from kleene.interfaces.query import Query
 from kleene.language.parser import parse
 from kleene.language.printer import to_text
 from kleene.pattern.policies import Strategy

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from kleene.interfaces.api import Query
+from kleene.interfaces.query import Query
 from kleene.pattern.operators import events as components
 from kleene.plan.options import CHOICES
 from kleene.testing import oracle

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from kleene.common.errors import KleeneError
-from kleene.interfaces.api import Query
+from kleene.interfaces.query import Query
 from kleene.language.printer import to_text
 from kleene.pattern.operators import events as components
 from kleene.pattern.predicates import And, Attribute, Comparison, Element, Expression, Literal, Or, conjunction

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.runtime import spark_slices, spark_times
+from kleene.runtime.spark.slices import counters as spark_slices
+from kleene.runtime.spark.slices import times as spark_times
 from support.spark import frame_of
 from support.spark_queries import shown
 

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import kleene
-from kleene.runtime import spark_time_slices, spark_times
+from kleene.runtime.spark.slices import matches as spark_time_slices
+from kleene.runtime.spark.slices import times as spark_times
 from support.spark_queries import in_order
 
 pytestmark = pytest.mark.spark

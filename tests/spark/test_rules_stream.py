@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from kleene.common.errors import DataError
-from kleene.runtime.rules import Rule, Rules, parse_rules
-from kleene.runtime.spark_rules import rules_stream
+from kleene.runtime.rules.snapshot import Rule, Rules, parse_rules
+from kleene.runtime.spark.stream.rules import rules_stream
 
 pytestmark = [pytest.mark.spark, pytest.mark.since(4, 1)]
 

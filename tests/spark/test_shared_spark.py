@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.interfaces.shared_runs import multi_options_of
+from kleene.interfaces.composition.shared import multi_options_of
 from kleene.plan.multi.groups import grouped
-from kleene.runtime.spark_workloads import sampled_plan, sampled_statistics
+from kleene.runtime.spark.workloads import sampled_plan, sampled_statistics
 from support.spark import frame_of
 from support.spark_queries import in_order, zone_events
 
@@ -58,10 +58,10 @@ def _rows(matches: pa.Table) -> list[Any]:
 
 def test_queries_of_one_key_are_answered_in_one_pass(frame: Any, table: pa.Table) -> None:
     keyed = {name: QUERIES[name] for name in ("rise", "rise and c", "no d", "many")}
-    _, options = multi_options_of(kleene.interfaces.api.options_of(dict(ROLES)))
+    _, options = multi_options_of(kleene.interfaces.options.options_of(dict(ROLES)))
     assert options is not None
     plans = {
-        name: kleene.query(text, name=name).explain(table.schema, plan={"mechanism": "lazy"}, **ROLES)
+        name: kleene.query(text, name=name).explain(table.schema, plan={"mechanism": "lazy"}, **ROLES).plan
         for name, text in keyed.items()
     }
     (group,) = grouped(plans)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import kleene
-from kleene.runtime import spark_times
+from kleene.runtime.spark.slices import times as spark_times
 from support import connect_run, spark_queries
 from support.spark import ELSEWHERE, VERSION, frame_of
 from support.spark_queries import INTEGER, ZONED, embedded, on_spark, shown
@@ -60,7 +60,7 @@ def test_what_no_key_divides(frame: Any, table: pa.Table, aggregated: str, monke
     """In slices of time."""
     for name, value in {"SAMPLED": 1.0, "SMALL": 0, "FEWEST_ROWS": 20, "MOST_ROWS": 40}.items():
         monkeypatch.setattr(spark_times, name, value)
-    monkeypatch.setattr("kleene.runtime.spark_time_slices.SLICE_COST", 0)
+    monkeypatch.setattr("kleene.runtime.spark.slices.matches.SLICE_COST", 0)
     query = kleene.query(f"PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 4{aggregated}")
     run = query.run(frame, **INTEGER)
     assert shown(run.matches.toArrow()) == shown(query.match(table, **INTEGER)) != []

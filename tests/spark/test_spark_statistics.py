@@ -17,16 +17,16 @@ import pytest
 from kleene.common.errors import PlanningError
 from kleene.common.schema import schema_of_arrow
 from kleene.engine.matcher import Metrics
-from kleene.engine.observe import Scanned, collect_arrow, read_columns, scan_of
+from kleene.engine.passes.observe import Scanned, collect_arrow, read_columns, scan_of
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Expression, variables
-from kleene.plan.keys import key_attributes
-from kleene.plan.statistics import Statistics
-from kleene.runtime import spark_statistics as sampling
-from kleene.runtime.spark_batch import arrow_schema
-from kleene.runtime.spark_statistics import collect_spark
+from kleene.plan.analysis.keys import key_attributes
+from kleene.plan.order.statistics import Statistics
+from kleene.runtime.spark import statistics as sampling
+from kleene.runtime.spark.frame import arrow_schema
+from kleene.runtime.spark.statistics import collect_spark
 from support.spark import connect_session, frame_of
 
 KEYED = "PATTERN SEQ(A a, !(D d), B b, C c) WHERE [k] AND a.x < b.x AND b.y < c.y / 2 AND c.x > 4 WITHIN 60 seconds"

@@ -20,7 +20,7 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 
 import kleene
-from kleene.interfaces.api import Query
+from kleene.interfaces.query import Query
 from kleene.testing import oracle
 from kleene.testing.case_routes import differences, run
 from kleene.testing.cases import Case, load_all

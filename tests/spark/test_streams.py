@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.runtime.spark_stream_run import PROVIDER, ROCKSDB
-from kleene.runtime.stream_plan import groups_for
+from kleene.runtime.spark.stream.run import PROVIDER, ROCKSDB
+from kleene.runtime.stream.plan import groups_for
 from support.spark import frame_of, zone_of
 from support.spark_queries import zone_events
 from support.stream_folder import Folder, in_text

@@ -10,7 +10,8 @@ import pytest
 
 import kleene
 from kleene.common.errors import DataError
-from kleene.runtime import spark_skew, spark_times
+from kleene.runtime.spark.slices import skew as spark_skew
+from kleene.runtime.spark.slices import times as spark_times
 from support.long_tests import mostly_long
 from support.spark import frame_of
 from support.spark_queries import shown
@@ -49,7 +50,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_times, "SMALL", 0)
     monkeypatch.setattr(spark_times, "FEWEST_ROWS", 20)
     monkeypatch.setattr(spark_times, "MOST_ROWS", 100)
-    monkeypatch.setattr("kleene.runtime.spark_time_slices.SLICE_COST", 0)
+    monkeypatch.setattr("kleene.runtime.spark.slices.matches.SLICE_COST", 0)
     monkeypatch.setattr(spark_skew, "FEWEST_SEEN", 20)
 
 

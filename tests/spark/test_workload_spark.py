@@ -59,7 +59,7 @@ def test_nothing_is_computed_before_it_is_asked_for(spark: Any, table: pa.Table)
     found = kleene.workload(QUERIES).match(failing, **ROLES)
     assert found["pair"].columns[-3:] == ["id", "x", "odd name"]
     plans = kleene.workload(QUERIES).explain(failing, **ROLES)
-    assert plans["after"].columns == ("ts", "type", "id", "x", "y", "odd name")
+    assert plans["after"].plan.columns == ("ts", "type", "id", "x", "y", "odd name")
 
 
 def test_types_that_are_numbers(spark: Any) -> None:

@@ -30,21 +30,24 @@ if __name__ == "__main__":
 import kleene
 from kleene.common.errors import DataError, PlanningError
 from kleene.common.schema import schema_of_arrow
-from kleene.engine import count_program, counters
+from kleene.engine.aggregation import kernels as live
 from kleene.engine.build import build_matcher
-from kleene.engine.kernels import counting, live, marking, totals
-from kleene.interfaces.api import Query
+from kleene.engine.counting import counters
+from kleene.engine.counting import program as count_program
+from kleene.engine.counting.kernels import counting, marking, totals
+from kleene.interfaces.query import Query
 from kleene.language.printer import to_text
 from kleene.pattern.bind import bind
 from kleene.pattern.operators import Disjunction, Pattern
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, Strategy, Unit
 from kleene.pattern.predicates import Comparison, Equivalence, conjuncts, variables
-from kleene.plan import optimizer, shared_counters
-from kleene.plan.aggregate import CounterPlan
+from kleene.plan import optimizer
+from kleene.plan.counting import shared_counters
+from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.optimizer import make_plan
 from kleene.plan.options import AGGREGATE_CHOICES
-from kleene.runtime.arrow import in_stream_order
+from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.functions import plain
 from kleene.testing.random_aggregate import (

@@ -24,10 +24,10 @@ WIDTH = 120
 
 RESULTS = {
     "Draft": "kleene.pattern.builder",
-    "Run": "kleene.runtime.arrow",
+    "Run": "kleene.runtime.embedded",
     "Metrics": "kleene.engine.matcher",
-    "SparkRun": "kleene.runtime.spark_batch",
-    "StreamRun": "kleene.runtime.spark_stream_run",
+    "SparkRun": "kleene.runtime.spark.batch",
+    "StreamRun": "kleene.runtime.spark.stream.run",
 }
 """Classes that no one imports: what functions and methods give back."""
 

@@ -20,13 +20,14 @@ import pyarrow as pa
 import kleene
 from kleene.common import errors
 from kleene.common.errors import KleeneError
-from kleene.interfaces.api import Query, make_options
+from kleene.interfaces.options import make_options
+from kleene.interfaces.query import Query
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Strategy
 from kleene.plan.options import AGGREGATE_CHOICES, CHOICES, EVALUATIONS, LAZY_CHOICES, NFA_CHOICES, PRESETS, SequenceOptions
 from kleene.plan.sequence import is_plain_sequence
-from kleene.runtime.arrow import in_stream_order
+from kleene.runtime.embedded import in_stream_order
 from kleene.testing.case_routes import Outcome, Route
 from kleene.testing.cases import Case, Labels, Row
 from support.spark import frame_of

@@ -18,8 +18,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
 
 from kleene.common.errors import PlanningError
-from kleene.interfaces.api import Query
 from kleene.interfaces.explorer import document, found
+from kleene.interfaces.query import Query
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
 from kleene.testing.strategies import Example, any_match_example, saseplus_example

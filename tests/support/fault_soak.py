@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import kleene
-from kleene.runtime.stream_times import Clock
+from kleene.runtime.stream.times import Clock
 from support.fault_events import FINE, NO_GOOD, TOO_LATE, Feed
 from support.fault_kills import DRIVER, EXECUTOR, SORTS, WORKER, Victim
 from support.stream_driver import ALONE, KINDS, OPTIONS, QUERIES, Job

@@ -22,10 +22,10 @@ import pyarrow as pa
 
 import kleene
 from kleene.common.schema import schema_of_arrow
-from kleene.interfaces.api import options_of
+from kleene.interfaces.options import options_of
 from kleene.interfaces.streams import stream_query
-from kleene.runtime.stream_bucket import Bucket, BucketPlan, Labelled
-from kleene.runtime.stream_units import QuerySet
+from kleene.runtime.stream.bucket import Bucket, BucketPlan, Labelled
+from kleene.runtime.units import QuerySet
 from support.stream_runs import END, MemoryStore, bucket_plan
 
 QUERIES = {

@@ -26,18 +26,20 @@ if __name__ == "__main__":
 import kleene
 import kleene.plan.optimizer
 from kleene.common.errors import DataError, PlanningError
-from kleene.engine import non_overlap, run_buffer
-from kleene.engine.automaton_pass import AutomatonPass
-from kleene.engine.kernels import match_buffer, merging
-from kleene.engine.kernels import nfa as kernels
-from kleene.interfaces.api import Query, options_of
+from kleene.engine.automaton import run_buffer
+from kleene.engine.automaton.automaton_pass import AutomatonPass
+from kleene.engine.automaton.kernels import match_buffer, merging
+from kleene.engine.automaton.kernels import nfa as kernels
+from kleene.engine.matches import non_overlap
+from kleene.interfaces.options import options_of
+from kleene.interfaces.query import Query
 from kleene.pattern.operators import Disjunction
 from kleene.pattern.operators import Sequence as Seq
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Output, Unit
 from kleene.pattern.predicates import Aggregate, Attribute, Element, Length, conjuncts, variables, walk
 from kleene.plan.options import NFA_CHOICES, NfaOptions
-from kleene.runtime.arrow import in_stream_order
+from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.functions import plain
 from kleene.testing.strategies import Example, saseplus_example

@@ -22,7 +22,7 @@ if __name__ == "__main__":
 
 import kleene
 from kleene.common.errors import BindingError, DataError, PlanningError
-from kleene.engine.reporting import ReportingMatcher
+from kleene.engine.passes.reporting import ReportingMatcher
 from kleene.language.parser import parse
 from kleene.pattern.operators import Event
 from kleene.pattern.operators import events as components
@@ -159,7 +159,7 @@ def _differences(shown: Example, rng: Random, wanted: Any) -> Iterator[str]:
 
 def _counting(audited: Any, seen: Counter[str]) -> Any:
     def counted(self: Any, watermark: int | None) -> None:
-        seen["audited"] += bool(self.audits and self._working.noticed.concerns(self._working.ts))
+        seen["audited"] += bool(self.audit is not None and self._working.noticed.concerns(self._working.ts))
         audited(self, watermark)
 
     return counted
@@ -169,7 +169,7 @@ def _short(given: Any) -> str:
     return given if given == "error" else f"{given.total()} matches: {list(given)[:3]}"
 
 
-SABOTAGE = {"no-audit": rewritten(ReportingMatcher, "_audit", "self.audits and", "False and")}
+SABOTAGE = {"no-audit": rewritten(ReportingMatcher, "_audit", "self.audit is not None and", "False and")}
 
 SUITE = Suite(overflow_example, check, sase_pairs.describe, SABOTAGE)
 

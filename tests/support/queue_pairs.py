@@ -16,9 +16,9 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
 
-from kleene.engine.kernels import queue as kernels
+from kleene.engine.automaton.kernels import queue as kernels
 from kleene.language.parser import parse
-from kleene.plan.nfa import NfaPlan
+from kleene.plan.automaton.nfa import NfaPlan
 from kleene.plan.optimizer import make_plan
 from kleene.testing import oracle
 from kleene.testing.strategies import Example

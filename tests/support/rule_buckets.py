@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from kleene.common.schema import schema_of_arrow
-from kleene.interfaces.api import options_of
+from kleene.interfaces.composition.shared import multi_options_of
 from kleene.interfaces.functions import functions_of
+from kleene.interfaces.options import options_of
 from kleene.interfaces.rules import RuleCompiler
-from kleene.interfaces.shared_runs import multi_options_of
 from kleene.interfaces.streams import failing_of
-from kleene.runtime.rules import Rules, Seen, rules_after
-from kleene.runtime.stream_bucket import MATCHES, PROBLEM, BucketPlan, Labelled
-from kleene.runtime.stream_plan import Distribution, StreamPlan
-from kleene.runtime.stream_units import QuerySet
+from kleene.runtime.rules.snapshot import Rules, Seen, rules_after
+from kleene.runtime.stream.bucket import MATCHES, PROBLEM, BucketPlan, Labelled
+from kleene.runtime.stream.plan import Distribution, StreamPlan
+from kleene.runtime.units import QuerySet
 from support.stream_runs import Drive, Step, Way
 
 OPTIONS = {"time": "ts", "type": "type"}

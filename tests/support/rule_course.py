@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.runtime.stream_bucket import MATCHES, PROBLEM
+from kleene.runtime.stream.bucket import MATCHES, PROBLEM
 from support.fault_events import DELAY, NO_GOOD, SCHEMA, arriving
 from support.rule_buckets import Book, driven, rules_plan
 from support.stream_runs import END, Step

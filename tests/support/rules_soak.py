@@ -32,8 +32,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import kleene
-from kleene.runtime.rule_files import PAUSED_SUFFIX
-from kleene.runtime.stream_bucket import MATCHES, Bucket
+from kleene.runtime.rules.files import PAUSED_SUFFIX
+from kleene.runtime.stream.bucket import MATCHES, Bucket
 from support.fault_events import DELAY, FINE, NO_GOOD, SCHEMA, Feed
 from support.fault_kills import DRIVER, WORKER, Victim, descendants, is_worker
 from support.fault_soak import PATIENCE, latest

@@ -24,15 +24,15 @@ if __name__ == "__main__":
 
 from kleene.common.schema import schema_of_arrow
 from kleene.engine.build import build_matcher
-from kleene.engine.sequence import BLOCK, RUN_ROWS
-from kleene.engine.working_set import WorkingSet
+from kleene.engine.events.working_set import WorkingSet
+from kleene.engine.sequence.sequence import BLOCK, RUN_ROWS
 from kleene.language.printer import to_text
 from kleene.pattern.bind import bind
 from kleene.pattern.operators import events as components
 from kleene.plan import sequence as plans
 from kleene.plan.optimizer import make_plan
 from kleene.plan.options import CHOICES, SequenceOptions
-from kleene.runtime.arrow import in_stream_order
+from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle, strategies
 from kleene.testing.case_routes import canonical
 from kleene.testing.strategies import Example
@@ -243,9 +243,9 @@ def _arrival_order() -> None:
 
 def _no_negation() -> None:
     """An engine that forgets negation."""
-    import kleene.engine.sequence
+    import kleene.engine.sequence.sequence
 
-    kleene.engine.sequence.SequencePass.negated = lambda _, _index, matches: matches  # type: ignore[method-assign]
+    kleene.engine.sequence.sequence.SequencePass.negated = lambda _, _index, matches: matches  # type: ignore[method-assign]
 
 
 def _short_memory() -> None:
@@ -256,10 +256,10 @@ def _short_memory() -> None:
 
 def _unsteady_ids() -> None:
     """An engine whose match ids depend on how much it looks at."""
-    import kleene.engine.output
+    import kleene.engine.matches.output
 
-    hashed = kleene.engine.output.EventHashes._hashed
-    kleene.engine.output.EventHashes._hashed = lambda self, column, count: (  # type: ignore[method-assign]
+    hashed = kleene.engine.matches.output.EventHashes._hashed
+    kleene.engine.matches.output.EventHashes._hashed = lambda self, column, count: (  # type: ignore[method-assign]
         hashed(self, column, count) + np.uint64(len(self._events))
     )
 

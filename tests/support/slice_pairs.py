@@ -24,14 +24,17 @@ if __name__ == "__main__":
 
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError
-from kleene.engine import candidates, time_slices
-from kleene.engine.kernels import apart, merging
-from kleene.engine.reporting import ReportingMatcher
+from kleene.engine import time_slices
+from kleene.engine.automaton.kernels import merging
+from kleene.engine.matches import candidates
+from kleene.engine.matches.kernels import apart
+from kleene.engine.passes.reporting import ReportingMatcher
 from kleene.pattern.policies import Output
+from kleene.plan.distribution.slicing import obstacle
 from kleene.plan.multi.search import MultiOptions
-from kleene.plan.slicing import obstacle
-from kleene.runtime import slice_blocks, spark_workloads
-from kleene.runtime.spark_workloads import share_slices
+from kleene.runtime.spark import workloads as spark_workloads
+from kleene.runtime.spark.slices import blocks as slice_blocks
+from kleene.runtime.spark.workloads import share_slices
 from kleene.testing.random_workloads import needs_total_order
 from support import nfa_pairs, sase_pairs, workload_pairs
 from support.pair_runs import Report, Suite, broken, main, rewritten

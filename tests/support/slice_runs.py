@@ -11,27 +11,28 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kleene.common.arrays import Array
 from kleene.common.columns import time_values
 from kleene.common.schema import EventSchema
-from kleene.engine import candidates, time_slices
+from kleene.engine import time_slices
 from kleene.engine.build import build_matcher
-from kleene.engine.candidates import order_of
-from kleene.engine.counters import LONG_AGO
-from kleene.engine.slices import Slice
-from kleene.interfaces.api import Query, make_options
+from kleene.engine.counting.counters import LONG_AGO
+from kleene.engine.counting.slices import Slice
+from kleene.engine.matches import candidates
+from kleene.engine.matches.candidates import order_of
+from kleene.interfaces.options import make_options
+from kleene.interfaces.query import Query
+from kleene.plan.distribution.slicing import obstacle
 from kleene.plan.multi.search import MultiOptions
 from kleene.plan.optimizer import Plan
-from kleene.plan.slicing import obstacle
-from kleene.runtime import spark_workloads
-from kleene.runtime.arrow import batches_of, in_stream_order
-from kleene.runtime.slice_blocks import packed, received
-from kleene.runtime.spark_workloads import Part
-from kleene.runtime.stream_units import QuerySet, StreamQuery
+from kleene.runtime.embedded import batches_of, in_stream_order
+from kleene.runtime.spark import workloads as spark_workloads
+from kleene.runtime.spark.slices.blocks import packed, received
+from kleene.runtime.spark.workloads import Part
+from kleene.runtime.units import QuerySet, StreamQuery
 from kleene.testing.case_routes import Route
 from kleene.testing.cases import Case, Row
 from support.engine_routes import given_options, outcome
-
-Array = np.ndarray[Any, Any]
 
 ARRIVAL = "arrival of a row"
 

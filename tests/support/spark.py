@@ -62,7 +62,7 @@ def zone_of(session: Any, name: str) -> Iterator[None]:
 
 def frame_of(session: Any, table: Any) -> Any:
     """A table as a DataFrame; times without a zone stay so (by itself Spark would give them the session's)."""
-    from kleene.runtime.spark_schemas import from_arrow
+    from kleene.runtime.spark.schemas import from_arrow
 
     return session.createDataFrame(table, from_arrow(table.schema))
 

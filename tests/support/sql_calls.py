@@ -21,7 +21,7 @@ if __name__ == "__main__":
 
 import kleene
 from kleene.common import errors
-from kleene.interfaces.api import Query
+from kleene.interfaces.query import Query
 from kleene.testing.case_routes import Route
 from kleene.testing.cases import Case, Row
 from support import spark_queries

@@ -6,7 +6,7 @@ import json
 import struct
 from collections.abc import Callable
 
-from kleene.runtime.stream_state import DIGEST, FORMAT, MAGIC, Header, sealed
+from kleene.runtime.stream.state import DIGEST, FORMAT, MAGIC, Header, sealed
 
 _BEGIN = len(MAGIC) + 2
 

@@ -19,8 +19,8 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kleene.common.errors import KleeneError, StateError
-from kleene.runtime.stream_bucket import Bucket, BucketPlan
-from kleene.runtime.stream_state import DIGEST, MAGIC, Header
+from kleene.runtime.stream.bucket import Bucket, BucketPlan
+from kleene.runtime.stream.state import DIGEST, MAGIC, Header
 from support.fault_state import ARRIVED, EVENTS, QUERIES, WATERMARK, SavedStream, plan_of, run
 from support.state_formats import in_format
 from support.stream_runs import END, MemoryStore

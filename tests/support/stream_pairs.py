@@ -23,7 +23,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 if __name__ == "__main__":
@@ -31,21 +30,21 @@ if __name__ == "__main__":
 
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError, PlanningError
-from kleene.engine.carried import Carried
-from kleene.engine.counters import SharedCounterMatcher
-from kleene.engine.live import LiveMatcher
-from kleene.engine.live_pass import Cells, LivePass
-from kleene.engine.lives import Lives
-from kleene.engine.multitree import SharedMatcher
-from kleene.engine.reporting import ReportingMatcher
-from kleene.engine.working_matcher import WorkingMatcher
+from kleene.engine.aggregation.expiring import Lives
+from kleene.engine.aggregation.live_pass import Cells, LivePass
+from kleene.engine.aggregation.matcher import LiveMatcher
+from kleene.engine.counting.carried import Carried
+from kleene.engine.counting.counters import SharedCounterMatcher
+from kleene.engine.passes.reporting import ReportingMatcher
+from kleene.engine.passes.working_matcher import WorkingMatcher
+from kleene.engine.shared.matcher import SharedMatcher
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Strategy
 from kleene.plan.multi.search import MultiOptions
-from kleene.runtime.stream_bucket import LATE, MATCHES, PROBLEM, Bucket, Compiled, Labelled
-from kleene.runtime.stream_log import FEW_MERGED, EventLog
-from kleene.runtime.stream_pieces import Pieces
-from kleene.runtime.stream_units import QuerySet
+from kleene.runtime.stream.bucket import LATE, MATCHES, PROBLEM, Bucket, Compiled, Labelled
+from kleene.runtime.stream.log import FEW_MERGED, EventLog
+from kleene.runtime.stream.pieces import Pieces
+from kleene.runtime.units import QuerySet
 from kleene.testing import strategies
 from kleene.testing.random_aggregate import HUGE, aggregate_example, aggregate_workload
 from kleene.testing.random_queries import chance
@@ -56,8 +55,6 @@ from support.pair_runs import Report, Suite, main, rewritten
 from support.sase_pairs import ROW
 from support.stream_questions import NEVER, Aggregated, Compressed, Question, Returned, Shown
 from support.stream_runs import Drive, Step, Way, bucket_plan, schedule, with_late
-
-Array = np.ndarray[Any, Any]
 
 KINDS = ("sase", "saseplus", "any match", "aggregate", "workload", "aggregate workload")
 

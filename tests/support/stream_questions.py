@@ -15,20 +15,20 @@ import numpy as np
 import pyarrow as pa
 
 import kleene
+from kleene.common.arrays import Array
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError
-from kleene.interfaces.api import options_of
+from kleene.interfaces.options import options_of
 from kleene.pattern.policies import Output
-from kleene.plan.lazy import LazyPlan
+from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi.groups import is_shareable
-from kleene.runtime.stream_units import StreamQuery
+from kleene.runtime.units import StreamQuery
 from kleene.testing import oracle
 from kleene.testing.oracle_stream import instant
 from kleene.testing.strategies import Example
 from support import aggregate_pairs, nfa_pairs
 from support.nfa_pairs import bare, call_options
 
-Array = np.ndarray[Any, Any]
 Row = dict[str, Any]
 
 NEVER = -(1 << 62)

@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from kleene.common.columns import time_values
-from kleene.interfaces.api import Query, make_options
+from kleene.interfaces.options import make_options
+from kleene.interfaces.query import Query
 from kleene.plan.options import AGGREGATE_CHOICES
-from kleene.runtime.stream_units import QuerySet, StreamQuery
+from kleene.runtime.units import QuerySet, StreamQuery
 from kleene.testing.case_routes import Route
 from kleene.testing.cases import Case, Row
 from support.engine_routes import given_options, outcome

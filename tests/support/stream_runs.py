@@ -18,15 +18,15 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
+from kleene.common.arrays import Array
 from kleene.common.schema import EventSchema
-from kleene.runtime import stream_log, stream_pieces
-from kleene.runtime.stream_bucket import Bucket, BucketPlan, Labelled
-from kleene.runtime.stream_log import FEW_MERGED
-from kleene.runtime.stream_pieces import Pieces
-from kleene.runtime.stream_state import Header
-from kleene.runtime.stream_units import QuerySet
-
-Array = np.ndarray[Any, Any]
+from kleene.runtime.stream import log as stream_log
+from kleene.runtime.stream import pieces as stream_pieces
+from kleene.runtime.stream.bucket import Bucket, BucketPlan, Labelled
+from kleene.runtime.stream.log import FEW_MERGED
+from kleene.runtime.stream.pieces import Pieces
+from kleene.runtime.stream.state import Header
+from kleene.runtime.units import QuerySet
 
 END = 1 << 61
 """A watermark after all events."""

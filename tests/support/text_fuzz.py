@@ -28,7 +28,7 @@ import pyarrow as pa
 
 import kleene
 from kleene.common.errors import KleeneError
-from kleene.interfaces.api import options_of
+from kleene.interfaces.options import options_of
 from kleene.language.parser import parse
 from kleene.language.printer import to_text
 

@@ -22,10 +22,10 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
 
 from kleene.common.errors import DataError, PlanningError
-from kleene.interfaces.api import Query
-from kleene.interfaces.why_not import MOST_PAIRS
-from kleene.interfaces.why_not_misses import Judge
-from kleene.interfaces.why_not_report import WhyNot
+from kleene.interfaces.query import Query
+from kleene.interfaces.why_not.misses import Judge
+from kleene.interfaces.why_not.report import WhyNot
+from kleene.interfaces.why_not.why_not import MOST_PAIRS
 from kleene.language.printer import to_text
 from kleene.pattern import relax
 from kleene.pattern.bind import bind

@@ -29,27 +29,30 @@ if __name__ == "__main__":
 
 import kleene
 from kleene.common.errors import DataError, PlanningError
-from kleene.engine import multitree_choice, multitree_completion, multitree_pass
-from kleene.engine.kernels import multitree as kernels
-from kleene.engine.leaf_scan import LeafScan
-from kleene.engine.multitree import SharedMatcher
-from kleene.engine.multitree_choice import Planner
-from kleene.engine.working_set import WorkingSet
-from kleene.interfaces.api import Query, options_of
-from kleene.interfaces.workload import Workload
+from kleene.engine.build import build_shared_matcher
+from kleene.engine.events.working_set import WorkingSet
+from kleene.engine.shared import completion as multitree_completion
+from kleene.engine.shared import kernels
+from kleene.engine.shared import planner as multitree_choice
+from kleene.engine.shared import shared_pass as multitree_pass
+from kleene.engine.shared.leaf_scan import LeafScan
+from kleene.engine.shared.planner import Planner
+from kleene.interfaces.options import options_of
+from kleene.interfaces.query import Query
+from kleene.interfaces.workload.workload import Workload
 from kleene.language.printer import to_text
 from kleene.pattern.operators import Conjunction, Disjunction, Pattern
 from kleene.pattern.operators import Sequence as Seq
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery, Output, Strategy, Unit
 from kleene.pattern.predicates import Arithmetic, Attribute, Comparison, Equivalence, conjuncts, variables, walk
-from kleene.plan.lazy import LazyPlan
+from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi import clauses, nodes
 from kleene.plan.multi.cost import SharedStatistics, condition_key
 from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import CHOICES, MultiOptions, plan_shared
-from kleene.runtime.arrow import in_stream_order
+from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
 from kleene.testing.random_queries import chance
@@ -158,7 +161,7 @@ def groups_of(queries: Mapping[str, Query], schema: pa.Schema, options: Mapping[
 def fed(group: PatternGroup, table: pa.Table, setting: SharedSetting) -> dict[str, pa.Table]:
     """What a matcher of the group finds in batches."""
     planner = planner_of(group, setting)
-    matcher = SharedMatcher(group, planner, table.schema, run_rows=setting.run_rows, block=setting.block)
+    matcher = build_shared_matcher(group, planner, table.schema, run_rows=setting.run_rows, block=setting.block)
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in group.plans}
     for batch in setting.batches(in_stream_order(table, group.bound.schema).combine_chunks()):
         for name, rows in matcher.feed(batch):

@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kleene.common.schema import schema_of_arrow
-from kleene.language.parser import parse
-from kleene.pattern.bind import bind
-from kleene.plan.lazy import LazyPlan, plan_lazy
-from kleene.plan.multi.clauses import Clause, Leaf, clauses_of
-from kleene.plan.multi.cost import SharedStatistics, condition_key
-from kleene.plan.multi.explain import (
+from kleene.explain.shared_plans import (
     condition_text,
     described,
     labels,
@@ -22,6 +17,11 @@ from kleene.plan.multi.explain import (
     paper_cost,
     root_labels,
 )
+from kleene.language.parser import parse
+from kleene.pattern.bind import bind
+from kleene.plan.lazy.lazy import LazyPlan, plan_lazy
+from kleene.plan.multi.clauses import Clause, Leaf, clauses_of
+from kleene.plan.multi.cost import SharedStatistics, condition_key
 from kleene.plan.multi.graph import PatternGraph
 from kleene.plan.multi.nodes import SharedPlan, Tree, nodes_and_roots
 from kleene.plan.multi.search import MultiOptions, plan_shared

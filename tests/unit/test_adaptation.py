@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.engine.lazy import LazyMatcher
-from kleene.interfaces.api import options_of
+from kleene.engine.lazy.matcher import LazyMatcher
+from kleene.interfaces.options import options_of
 
 PHASE = 20_000
 TYPES = np.array(["A", "B", "C"])

@@ -23,9 +23,9 @@ import pytest
 
 import kleene
 from kleene.common.errors import BindingError, DataError, PlanningError, QuerySyntaxError
-from kleene.interfaces.api import make_options
+from kleene.interfaces.options import make_options
 from kleene.plan.options import CHOICES
-from kleene.runtime.arrow import in_stream_order
+from kleene.runtime.embedded import in_stream_order
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 PAIR = "PATTERN SEQ(A a, B b)"

@@ -20,28 +20,28 @@ import pyarrow.parquet as pq
 import pytest
 
 import kleene
-import kleene.engine.compressed as module
-import kleene.engine.kernels.compressed as kernels
+import kleene.engine.automaton.compressed as module
+import kleene.engine.automaton.kernels.compressed as kernels
+from kleene.common.arrays import NO_WINDOW
 from kleene.common.errors import DataError
 from kleene.common.schema import schema_of_arrow
-from kleene.engine.compressed import CompressedWriter
-from kleene.engine.grouping import group_rows
+from kleene.engine.automaton.compressed import CompressedWriter
+from kleene.engine.automaton.kernels.layout import GONE, NODE_FIELDS, OTHER, PREVIOUS, YOUNGEST
+from kleene.engine.events.grouping import group_rows
+from kleene.engine.events.placed import PlacedColumns
+from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.kernels import COMPILED
-from kleene.engine.kernels.layout import GONE, NODE_FIELDS, OTHER, PREVIOUS, YOUNGEST
-from kleene.engine.matches import Matches
-from kleene.engine.output import EventHashes, MatchWriter
-from kleene.engine.placed import PlacedColumns
-from kleene.engine.working_set import WorkingSet
+from kleene.engine.matches.matches import Matches
+from kleene.engine.matches.output import EventHashes, MatchWriter
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
-from kleene.plan.nfa import NfaPlan, plan_nfa
+from kleene.plan.automaton.nfa import NfaPlan, plan_nfa
 from kleene.plan.options import NfaOptions
 from support.spark import frame_of
 
 ARROW = pa.schema([("ts", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.float64())])
 TEXT = "PATTERN OR(SEQ(A a, B+ b[], C c), SEQ(D+ d[], E e)) WITHIN 1000"
 BRANCHES = (("a", "b", "c"), ("d", "e"))
-NO_WINDOW = np.iinfo(np.int64).max
 
 Path = tuple[tuple[int, int], ...]
 """A match as (component, place) in order."""

@@ -11,7 +11,7 @@ import pytest
 
 from kleene.language.parser import parse
 from kleene.pattern.normalize import normalize
-from kleene.plan.cost import EVALUATION, PARTIAL, PROBE, SCOPE, Estimate, Model, Step, Subsets, chain, extend, steps
+from kleene.plan.order.cost import EVALUATION, PARTIAL, PROBE, SCOPE, Estimate, Model, Step, Subsets, chain, extend, steps
 
 Order = frozenset[tuple[int, int]]
 

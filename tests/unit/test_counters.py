@@ -10,13 +10,14 @@ import pytest
 
 import kleene
 from kleene.common.errors import DataError
-from kleene.engine import count_totals, counters
-from kleene.engine.count_program import Slot, Wanted, build_program
-from kleene.engine.kernels.counting import TOTAL
-from kleene.engine.kernels.trie_counting import MANY
-from kleene.engine.trie_program import build_trie
-from kleene.plan.aggregate import CounterPlan
-from kleene.plan.chopping import Load, best_cuts, common_parts, marking_cost, pieces_of
+from kleene.engine.counting import counters
+from kleene.engine.counting import totals as count_totals
+from kleene.engine.counting.kernels.counting import TOTAL
+from kleene.engine.counting.kernels.trie_counting import MANY
+from kleene.engine.counting.program import Slot, Wanted, build_program
+from kleene.engine.counting.trie_program import build_trie
+from kleene.plan.counting.chopping import Load, best_cuts, common_parts, marking_cost, pieces_of
+from kleene.plan.counting.counters import CounterPlan
 
 ROLES = {"time": "ts", "type": "type"}
 
@@ -160,7 +161,7 @@ def test_windows_and_batches_do_not_change_the_answer(text: str) -> None:
     for window in ("stacks", "marking", "auto"):
         plan = {"mechanism": "counters", "window": window}
         assert query.match(events, plan=plan, **ROLES).equals(wanted)
-        given = kleene.interfaces.api.options_of({**ROLES, "plan": plan})
+        given = kleene.interfaces.options.options_of({**ROLES, "plan": plan})
         matcher = query.matcher(events.schema, given, run_rows=100)
         pieces = [rows for batch in events.to_batches(max_chunksize=37) for rows in matcher.feed(batch)]
         pieces += matcher.finish()
@@ -228,7 +229,7 @@ def test_a_pass_has_the_values_of_new_events_and_expiries_only(text: str, monkey
     most = []
     for window in (200, 2_000):
         query, events = kleene.query(text.format(window=window)), trades(3 * window, 7)
-        matcher = query.matcher(events.schema, kleene.interfaces.api.options_of(ROLES))
+        matcher = query.matcher(events.schema, kleene.interfaces.options.options_of(ROLES))
         sizes.clear()
         rows = []
         for batch in events.to_batches(max_chunksize=50):
@@ -247,7 +248,7 @@ def test_a_negated_end_is_counted_with_expiries() -> None:
     columns = {"ts": pa.int64(), "type": pa.string(), "x": pa.int64(), "y": pa.float64()}
     for items, counted in (("COUNT, SUM(a.x), AVG(a.x)", True), ("MIN(a.x)", False), ("SUM(a.y)", False)):
         query = kleene.query(f"PATTERN SEQ(A a, !(N n)) AGG {items} EMIT ON CHANGE WITHIN 9")
-        plan = query.plan_for(pa.schema(columns), kleene.interfaces.api.options_of(ROLES))
+        plan = query.plan_for(pa.schema(columns), kleene.interfaces.options.options_of(ROLES))
         assert isinstance(plan, CounterPlan) is counted
 
 
@@ -268,7 +269,7 @@ def test_what_is_counted_does_not_depend_on_how_events_crowd(window: str) -> Non
 
 def test_what_is_kept_between_batches_is_a_window() -> None:
     query = kleene.query("PATTERN SEQ(A a, B b) AGG COUNT WITHIN 10")
-    matcher = query.matcher(trades(10, 1).schema, kleene.interfaces.api.options_of(ROLES), run_rows=1)
+    matcher = query.matcher(trades(10, 1).schema, kleene.interfaces.options.options_of(ROLES), run_rows=1)
     kept = []
     for batch in trades(5_000, 1).to_batches(max_chunksize=100):
         list(matcher.feed(batch))
@@ -279,7 +280,7 @@ def test_what_is_kept_between_batches_is_a_window() -> None:
 def test_without_a_window_counters_are_kept_and_no_events() -> None:
     query = kleene.query("PATTERN SEQ(A a, B b) GROUP BY k AGG COUNT")
     events = trades(5_000, 50)
-    matcher = query.matcher(events.schema, kleene.interfaces.api.options_of(ROLES), run_rows=1)
+    matcher = query.matcher(events.schema, kleene.interfaces.options.options_of(ROLES), run_rows=1)
     rows, kept = [], []
     for batch in events.to_batches(max_chunksize=100):
         rows += matcher.feed(batch)

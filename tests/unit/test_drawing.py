@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import kleene
+from kleene.explain.drawing import CHARACTER, LINE
 from kleene.interfaces.cli import main
-from kleene.plan.drawing import CHARACTER, LINE
 
 EVENTS = pa.schema([("ts", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,17 +12,19 @@ import pytest
 import kleene
 from kleene.common.schema import schema_of_arrow
 from kleene.engine.matcher import Metrics
+from kleene.explain.drawing import svg
+from kleene.explain.plans import explain
 from kleene.interfaces import analyze as analysis
 from kleene.interfaces.analyze import Analysis, analyze
-from kleene.interfaces.api import options_of
 from kleene.interfaces.cli import main
+from kleene.interfaces.options import options_of
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
-from kleene.plan.aggregate import CounterPlan
-from kleene.plan.lazy import LazyPlan
-from kleene.plan.matched import MatchedPlan
+from kleene.plan.aggregation import MatchedPlan
+from kleene.plan.counting.counters import CounterPlan
+from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.optimizer import make_plan
-from kleene.plan.statistics import Statistics
+from kleene.plan.order.statistics import Statistics
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
 ROLES = {"time": "ts", "type": "type"}
@@ -40,7 +42,7 @@ def part(plan: Any, heading: str) -> list[str]:
     """The lines of the operators with a heading, without it."""
     found: list[str] = []
     inside = False
-    for line in str(plan).split("\n"):
+    for line in explain(plan).split("\n"):
         if not line.startswith("  "):
             inside = line.startswith(heading)
         elif inside:
@@ -53,7 +55,7 @@ def part(plan: Any, heading: str) -> list[str]:
 
 def test_a_chain_in_full() -> None:
     text = "PATTERN SEQ(A a, !(N n), B b, C c) WHERE [k] AND a.x < b.x AND b.x < c.x AND a.s = 'u' WITHIN 9"
-    assert str(plan_of(text, {"order": ["c", "a", "b"]})) == (
+    assert explain(plan_of(text, {"order": ["c", "a", "b"]})) == (
         "plan of 'q'\n"
         "  | PATTERN SEQ(A a, !(N n), B b, C c)\n"
         "  | WHERE [k] AND a.x < b.x AND b.x < c.x AND a.s = 'u'\n"
@@ -123,7 +125,7 @@ CONDITIONS = ["condition: a.x < b.x", "condition: b.x < c.x", "condition: a.x < 
 )
 def test_where_the_order_comes_from(plan: Any, mechanism: str, lines: list[str]) -> None:
     made = plan_of(RISE, plan)
-    assert f"BN  binding ({mechanism})" in str(made).split("\n")
+    assert f"BN  binding ({mechanism})" in explain(made).split("\n")
     assert part(made, "BN") == ["window: 9", *lines]
 
 
@@ -133,7 +135,7 @@ def test_partial_orders_kleene_functions_and_alternatives() -> None:
         "WHERE a.x < c.x AND b[i].x > b[i-1].x AND abs(a.x - c.x) > 2 AND sum(b[].x) > 1 WITHIN 10 EVENTS OUTPUT NON-OVERLAP"
     )
     plan = plan_of(text, {"order": ["d", "a", "b", "c", "e"]})
-    assert [line for line in str(plan).split("\n") if line.startswith("BN")] == [
+    assert [line for line in explain(plan).split("\n") if line.startswith("BN")] == [
         "BN  binding (chain) of alternative 1",
         "BN  binding (chain) of alternative 2",
     ]
@@ -168,7 +170,7 @@ def test_statistics_and_estimated_costs() -> None:
     assert {"eager", "tree", "active instance stacks"} < set(names)
     assert names[-1] == "eager", "the dearest comes last"
     assert next(row for row in rows if row.startswith("eager")).split()[1:4] == ["a,", "b,", "c"]
-    assert "from the statistics" in str(plan)
+    assert "from the statistics" in explain(plan)
 
 
 # Aggregates.
@@ -183,7 +185,7 @@ def aggregate_plan(text: str, plan: Any = None) -> CounterPlan | MatchedPlan:
 def test_counters_in_full() -> None:
     text = """PATTERN SEQ(A a, !(N n), B b) WHERE a.s = 'u' GROUP BY k AGG COUNT, SUM(b.x) AS total HAVING total > 3
               EMIT ON CHANGE WITHIN 9"""
-    assert str(aggregate_plan(text)) == (
+    assert explain(aggregate_plan(text)) == (
         "plan of 'q'\n"
         "  | PATTERN SEQ(A a, !(N n), B b)\n"
         "  | WHERE a.s = 'u'\n"
@@ -282,7 +284,7 @@ def test_matches_that_are_asked_for(plan: Any, heading: str) -> None:
     made = aggregate_plan("PATTERN SEQ(A a, B b) AGG COUNT WITHIN 9", plan)
     assert part(made, "AG") == ["not pushed into counters: the plan asks for matches", "count = COUNT", "a row at every b"]
     assert part(made, heading)
-    assert made.svg().startswith("<svg")
+    assert svg(made).startswith("<svg")
 
 
 def test_queries_that_are_counted_together_say_so() -> None:
@@ -293,13 +295,13 @@ def test_queries_that_are_counted_together_say_so() -> None:
             "other": "PATTERN SEQ(A a, B b) AGG COUNT WITHIN 8",
         }
     )
-    shown = {name: part(plan, "PC")[2:] for name, plan in queries.explain(COLUMNS, **ROLES).items()}
+    shown = {name: part(plan, "PC")[2:] for name, plan in queries.plans_for(COLUMNS, **ROLES).items()}
     assert shown == {
         "first": ["in one pass with second: what they have in common is counted once, as far as that costs less"],
         "second": ["in one pass with first: what they have in common is counted once, as far as that costs less"],
         "other": [],
     }
-    assert not part(queries.explain(COLUMNS, **ROLES, plan={"sharing": "none"})["first"], "PC")[2:]
+    assert not part(queries.plans_for(COLUMNS, **ROLES, plan={"sharing": "none"})["first"], "PC")[2:]
 
 
 # Alternatives compared.

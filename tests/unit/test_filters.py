@@ -12,8 +12,11 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.engine import filters, kernels, lazy_program, run_program
-from kleene.plan.compilable import SEARCHED
+from kleene.engine import kernels
+from kleene.engine.automaton import run_program
+from kleene.engine.expressions import filters
+from kleene.engine.lazy import program as lazy_program
+from kleene.plan.analysis.compilable import SEARCHED
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 

@@ -457,7 +457,7 @@ def test_corr_is_between_minus_one_and_one() -> None:
 
 
 def test_the_plan_with_a_function_can_be_pickled() -> None:
-    plan = kleene.query(PAIR.format("gap(a.x, b.x) < 2"), functions={"gap": gap}).explain(EVENTS, **ROLES)
+    plan = kleene.query(PAIR.format("gap(a.x, b.x) < 2"), functions={"gap": gap}).explain(EVENTS, **ROLES).plan
     copied = pickle.loads(pickle.dumps(plan))
     # The function is the same object again, or, once Spark's runtime is loaded, a copy that travels by value.
     assert str(copied) == str(plan)

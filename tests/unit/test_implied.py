@@ -14,7 +14,7 @@ from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Attribute, Comparison, Expression, variables
 from kleene.pattern.text import expression_text
-from kleene.plan.implied import MOST_IMPLIED, implied_comparisons
+from kleene.plan.analysis.implied import MOST_IMPLIED, implied_comparisons
 from kleene.testing.functions import compare
 
 EVENTS = pa.schema(

@@ -28,7 +28,9 @@ as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, re
 
 USE = """
 import numpy as np
-from kleene.engine import filters, kernels, lazy_program
+from kleene.engine import kernels
+from kleene.engine.expressions import filters
+from kleene.engine.lazy import program as lazy_program
 from kleene.engine.kernels.rows import first_descent
 
 assert first_descent(np.array([1, 2, 1])) == 2
@@ -46,7 +48,7 @@ import numba
 numba.njit(lambda x: x + 1)(1)
 numba.cfunc("int64(int64)")(lambda x: x + 1)
 os.environ["KLEENE_KERNELS"] = "python"
-import kleene.engine.filters, kleene.engine.lazy_program, kleene.engine.kernels.cache_files, grp, pwd
+import kleene.engine.expressions.filters, kleene.engine.lazy.program, kleene.engine.kernels.cache_files, grp, pwd
 del os.environ["KLEENE_KERNELS"]
 for name in [name for name in sys.modules if name.startswith("kleene")]:
     del sys.modules[name]

@@ -12,7 +12,7 @@ import pytest
 import kleene
 from kleene.common.errors import PlanningError
 from kleene.engine.matcher import Metrics
-from kleene.plan.lazy import LazyPlan
+from kleene.plan.lazy.lazy import LazyPlan
 
 EXAMPLE_1 = "PATTERN SEQ(A a, B b, C c) WHERE a.p < b.p AND b.p < c.p WITHIN 1000"
 EAGER = {"mechanism": "eager"}
@@ -144,7 +144,7 @@ def test_evaluations_are_those_of_conditions_on_edges() -> None:
 def test_work_does_not_depend_on_the_cut_into_batches_but_for_what_is_looked_at_again() -> None:
     """Every match is reported once, and no edge is evaluated less often than in one go."""
     query = kleene.query(EXAMPLE_1)
-    options = kleene.interfaces.api.options_of({"time": "ts", "type": "type", "plan": chain("bca")})
+    options = kleene.interfaces.options.options_of({"time": "ts", "type": "type", "plan": chain("bca")})
     matcher = query.matcher(SIX.schema, options, run_rows=0)
     found = [rows for batch in SIX.to_batches(max_chunksize=1) for rows in matcher.feed(batch)]
     found += matcher.finish()
@@ -178,7 +178,7 @@ def test_what_cannot_be_is_refused_with_a_reason(text: str, plan: Any, parts: Se
 
 def test_alternatives_take_their_own_variables_in_the_order_given() -> None:
     text = "PATTERN OR(SEQ(A a, B b), AND(B d, C c))"
-    plan = kleene.query(text).explain(SIX.schema, time="ts", type="type", plan=chain("cbda"))
+    plan = kleene.query(text).explain(SIX.schema, time="ts", type="type", plan=chain("cbda")).plan
     assert isinstance(plan, LazyPlan)
     orders = [[branch.variables[index] for index in plan.order_of(branch) or ()] for branch in plan.branches]
     assert orders == [["b", "a"], ["c", "d"]]

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from kleene.common.schema import schema_of_arrow
-from kleene.engine.lazy import LazyMatcher
-from kleene.engine.lazy_sample import Sample
-from kleene.engine.observe import Scopes, bits_of
+from kleene.engine.lazy.matcher import LazyMatcher
+from kleene.engine.lazy.sample import Sample
+from kleene.engine.passes.observe import Scopes, bits_of
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
-from kleene.plan.lazy import LazyPlan, plan_lazy
+from kleene.plan.lazy.lazy import LazyPlan, plan_lazy
 from kleene.plan.options import LazyOptions
 
 ALL = 1_000_000

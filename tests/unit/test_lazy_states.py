@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from kleene.common.schema import schema_of_arrow
+from kleene.explain.lazy_automata import Action, LazyGraph, chain_graph, eager_graph, scope_of, tree_graph, tree_size
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.lazy_states import Action, LazyGraph, chain_graph, eager_graph, scope_of, tree_graph, tree_size
 from kleene.testing.strategies import saseplus_examples
 
 FIGURE_1 = """

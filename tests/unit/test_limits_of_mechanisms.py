@@ -13,13 +13,15 @@ import pytest
 
 import kleene
 from kleene.common.errors import BindingError, KleeneError, LimitError, PlanningError
-from kleene.engine import filters, lazy_program, run_program
+from kleene.engine.automaton import run_program
 from kleene.engine.build import build_matcher
-from kleene.engine.multitree import SharedMatcher
-from kleene.interfaces.api import options_of
+from kleene.engine.expressions import filters
+from kleene.engine.lazy import program as lazy_program
+from kleene.engine.shared.matcher import SharedMatcher
+from kleene.interfaces.options import options_of
 from kleene.pattern import predicates as p
 from kleene.pattern.limits import MAX_PARTS, too_large
-from kleene.plan.compilable import compiled_size
+from kleene.plan.analysis.compilable import compiled_size
 from kleene.plan.limits import LEAST_PARTIALS, MOST_PARTIALS, PASS_MEMORY, Limits
 from support.rule_buckets import Book, driven, problems_of, rows_of, rules_plan
 from support.stream_runs import END, Step

@@ -18,21 +18,21 @@ import pytest
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError, PlanningError
 from kleene.common.schema import schema_of_arrow
-from kleene.engine.aggregate_output import AggregateWriter, average_column, time_column
-from kleene.engine.kernels import live as kernels
-from kleene.engine.live import live_matcher
-from kleene.engine.live_pass import Axis, Spans
-from kleene.engine.lives import joined
-from kleene.engine.matches import Matches
+from kleene.engine.aggregation import kernels
+from kleene.engine.aggregation.expiring import joined
+from kleene.engine.aggregation.live_pass import Axis, Spans
+from kleene.engine.aggregation.matcher import live_matcher
+from kleene.engine.matches.aggregate_output import AggregateWriter, average_column, time_column
+from kleene.engine.matches.matches import Matches
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.lazy import plan_lazy
-from kleene.plan.matched import Inner, MatchedPlan, plan_matched
-from kleene.plan.nfa import plan_nfa
+from kleene.plan.aggregation import Inner, MatchedPlan, plan_matched
+from kleene.plan.automaton.nfa import plan_nfa
+from kleene.plan.lazy.lazy import plan_lazy
 from kleene.plan.options import LazyOptions, NfaOptions, SequenceOptions
 from kleene.plan.sequence import plan_sequence
-from kleene.runtime.arrow import in_stream_order
+from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.functions import plain
 from kleene.testing.random_aggregate import aggregate_example

@@ -17,20 +17,20 @@ import pytest
 import kleene
 from kleene.common.errors import DataError, PlanningError
 from kleene.common.schema import schema_of_arrow
-from kleene.engine.element_aggregates import aggregate
-from kleene.engine.grouping import Groups, group_rows, value_codes
-from kleene.engine.match_values import MatchEvaluator, MatchRows
-from kleene.engine.matches import Matches
-from kleene.engine.negation import NegativeIndex
-from kleene.engine.output import EventHashes, MatchWriter, query_seed
-from kleene.engine.placed import PlacedColumns
-from kleene.engine.vectorized import widen
-from kleene.engine.working_set import WorkingSet
+from kleene.engine.events.grouping import Groups, group_rows, value_codes
+from kleene.engine.events.placed import PlacedColumns
+from kleene.engine.events.working_set import WorkingSet
+from kleene.engine.expressions.vectorized import widen
+from kleene.engine.matches.element_aggregates import aggregate
+from kleene.engine.matches.match_values import MatchEvaluator, MatchRows
+from kleene.engine.matches.matches import Matches
+from kleene.engine.matches.negation import NegativeIndex
+from kleene.engine.matches.output import EventHashes, MatchWriter, query_seed
 from kleene.language.parser import parse
 from kleene.pattern import predicates as p
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.sequence import NegativeComponent, Transformation
+from kleene.plan.operators import NegativeComponent, Transformation
 from kleene.testing import evaluate as oracle
 from kleene.testing.functions import plain
 from kleene.testing.oracle_negation import negated
@@ -300,7 +300,7 @@ def test_conditions_hold_where_the_oracles_do(seed: int) -> None:
 
 
 def test_conditions_are_decided_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kleene.engine.match_values.REPEATED", 3)
+    monkeypatch.setattr("kleene.engine.matches.match_values.REPEATED", 3)
     test_conditions_hold_where_the_oracles_do(9)
 
 
@@ -661,7 +661,7 @@ def test_match_ids_do_not_depend_on_how_many_events_are_hashed_at_once(monkeypat
     monkeypatch.setattr(EventHashes, "_complete", lambda self: completed.append(complete(self)) or completed[-1])
     found = []
     for at_once in (0, 1 << 40):  # never, and from the second time on
-        monkeypatch.setattr("kleene.engine.output.AT_ONCE", at_once)
+        monkeypatch.setattr("kleene.engine.matches.output.AT_ONCE", at_once)
         matches = kleene.workload(queries).match(table, time="ts", type="type")
         found.append({name: sorted(rows.column("match_id").to_pylist()) for name, rows in matches.items()})
     assert found[0] == found[1]

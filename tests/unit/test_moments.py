@@ -14,7 +14,7 @@ import pytest
 
 import kleene
 from kleene.common.schema import schema_of_arrow
-from kleene.interfaces.api import Query
+from kleene.interfaces.query import Query
 from kleene.language.parser import parse
 from kleene.language.printer import to_text
 from kleene.pattern.bind import bind

@@ -9,7 +9,7 @@ from kleene.common.schema import schema_of_arrow
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.text import expression_text
-from kleene.plan.lazy import LazyPlan, plan_lazy
+from kleene.plan.lazy.lazy import LazyPlan, plan_lazy
 from kleene.plan.multi.clauses import Clause, Leaf, clauses_of
 from kleene.plan.options import LazyOptions
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from kleene.plan.multi.drawing import shared_svg
-from kleene.plan.multi.explain import described, explain_shared, order_text, paper_cost
+from kleene.explain.shared_drawing import shared_svg
+from kleene.explain.shared_plans import described, explain_shared, order_text, paper_cost
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import MultiOptions, plan_shared
 from kleene.testing.cases import load

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from kleene.plan.cost import PARTIAL, SCOPE
+from kleene.explain.shared_plans import described
 from kleene.plan.multi.clauses import Clause, Condition, Leaf, ordered
 from kleene.plan.multi.cost import EVALUATION, SharedStatistics
-from kleene.plan.multi.explain import described
 from kleene.plan.multi.nodes import Nodes, SharedPlan, Tree, nodes_and_roots
+from kleene.plan.order.cost import PARTIAL, SCOPE
 from support.random_clauses import FORMS, Workload, all_trees, random_workload
 
 LEAVES = tuple(Leaf(frozenset({name}), frozenset()) for name in "ABC")

@@ -12,9 +12,11 @@ import pytest
 
 import kleene
 from kleene.common.errors import DataError
-from kleene.engine import leaf_scan, multitree_choice, multitree_pass
-from kleene.engine.multitree import SharedMatcher
-from kleene.engine.multitree_choice import Planner
+from kleene.engine.shared import leaf_scan
+from kleene.engine.shared import planner as multitree_choice
+from kleene.engine.shared import shared_pass as multitree_pass
+from kleene.engine.shared.matcher import SharedMatcher
+from kleene.engine.shared.planner import Planner
 from kleene.plan.multi.cost import Estimates
 from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.nodes import SharedPlan
@@ -37,7 +39,7 @@ def drawn(letters: str, rows: int, seed: int = 1) -> str:
 
 def group_of(queries: dict[str, str], table: pa.Table, **options: Any) -> PatternGroup:
     plans = {
-        name: kleene.query(text, name=name).explain(table.schema, plan={"mechanism": "lazy"}, **ROLES, **options)
+        name: kleene.query(text, name=name).explain(table.schema, plan={"mechanism": "lazy"}, **ROLES, **options).plan
         for name, text in queries.items()
     }
     (group,) = grouped(plans)  # type: ignore[arg-type]
@@ -267,7 +269,7 @@ def test_single_events_are_not_kept() -> None:
     kept, _ = kept_after({"alert": "PATTERN A a WHERE a.x > 18", "pairs": pairs}, table)
     assert kept < 10
     plans = {
-        name: kleene.query(text, name=name).explain(table.schema, plan={"mechanism": "lazy"}, **ROLES)
+        name: kleene.query(text, name=name).explain(table.schema, plan={"mechanism": "lazy"}, **ROLES).plan
         for name, text in {"ever": "PATTERN SEQ(A a, B b)", "pairs": pairs, "more": "PATTERN SEQ(B b, A a) WITHIN 9"}.items()
     }
     (group,) = grouped(plans)  # type: ignore[arg-type]

@@ -21,9 +21,9 @@ from kleene.common.paths import LONGEST, path_segment, path_segments
 from kleene.common.terminal import printable
 from kleene.interfaces.cli import main
 from kleene.interfaces.commands import display, output
-from kleene.interfaces.commands.stream_progress import Totals
-from kleene.interfaces.commands.stream_view import view_of
-from kleene.runtime.spark_stream_run import StreamRun
+from kleene.interfaces.commands.stream.progress import Totals
+from kleene.interfaces.commands.stream.view import view_of
+from kleene.runtime.spark.stream.run import StreamRun
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\u202e\u2066evil\r"
 """Sets a title, clears the screen, turns the direction of writing."""

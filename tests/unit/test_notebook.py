@@ -111,7 +111,7 @@ def test_an_analysis_is_its_text_and_the_picture_of_its_plan() -> None:
         pa.table(rows, schema=SCHEMA), analyze=True, **ROLES
     )
     assert elements(found).text == str(found)
-    assert pictures(found) == [found.plan.svg()]
+    assert pictures(found) == [found.svg()]
 
 
 def test_a_workload_is_its_queries_by_name_and_its_shared_plan_has_a_picture() -> None:

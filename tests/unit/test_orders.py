@@ -7,10 +7,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from kleene.plan import orders
-from kleene.plan.choice import cost_of, settled
-from kleene.plan.cost import Model, chain, subsets
-from kleene.plan.orders import PLANNERS, as_written, best_order, by_rate, dynamic, greedy, iterative
+from kleene.plan.lazy.choice import cost_of, settled
+from kleene.plan.order import orders
+from kleene.plan.order.cost import Model, chain, subsets
+from kleene.plan.order.orders import PLANNERS, as_written, best_order, by_rate, dynamic, greedy, iterative
 
 SEQ3 = frozenset({(0, 1), (0, 2), (1, 2)})
 PAPER = Model((100, 100, 1), SEQ3, ((0b011, 0.5), (0b110, 0.01)), window=1)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kleene.common.errors import BindingError, StateError
-from kleene.runtime import spark_output_folders
-from kleene.runtime.spark_output_folders import OutputFolders
+from kleene.runtime.spark.stream import output_folders as spark_output_folders
+from kleene.runtime.spark.stream.output_folders import OutputFolders
 
 
 class LocalFiles:

@@ -17,8 +17,8 @@ import pytest
 import kleene.engine.kernels as kernels
 from kleene.common.errors import DataError
 from kleene.interfaces.cli import main
-from kleene.interfaces.commands import pack as command
-from kleene.interfaces.commands.pack import Interpreter, distributions, pack
+from kleene.interfaces.commands.pack import pack as command
+from kleene.interfaces.commands.pack.pack import Interpreter, distributions, pack
 
 HOME = Path(str(kernels.__file__)).parents[2]
 """The folder of Kleene's sources."""
@@ -148,37 +148,36 @@ def test_kernels_that_are_not_kept_are_missed(monkeypatch: pytest.MonkeyPatch, t
 
 WARM_UP = """
 import json, re, sys, warnings
-from pathlib import Path
-from kleene.engine import kernels
-from kleene.interfaces.commands.warm_up import warm_up
+from kleene.engine.kernels.cache_directory import HOME, sources
+from kleene.interfaces.commands.pack.warm_up import warm_up
 
-home, called = str(Path(kernels.__file__).parent), set()
+called = set()
 
 def note(frame, event, _):
-    if event == "call" and frame.f_code.co_filename.startswith(home):
-        called.add(f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}")
+    if event == "call":
+        called.add((frame.f_code.co_filename, frame.f_code.co_name))
 
 warnings.simplefilter("ignore")
 sys.setprofile(note)
 warm_up(lambda _: None)
 sys.setprofile(None)
-known = [f"{path.stem}.{name}" for path in Path(home).glob("*.py")
-         for name in re.findall(r"^@kernel\\ndef (\\w+)", path.read_text(), re.MULTILINE)]
-print(json.dumps(sorted(set(known) - called)))
+known = [(path, name) for path in sources()
+         for name in re.findall(r"^@kernel\\ndef (\\w+)", (HOME / path).read_text(), re.MULTILINE)]
+print(json.dumps([f"{path.parent}/{path.stem}.{name}" for path, name in known if (str(HOME / path), name) not in called]))
 """
 """Prints the kernels that the warm-up does not call."""
 
 COLD = {
-    "compressed.draw",  # samples, which are drawn where compressed matches are read
-    "compressed.locate",
-    "negation.probe_times",  # the paper's index, where it is asked for
-    "live.fold_alike",  # streams that come in many pieces...
-    "match_buffer.prune",
-    "totals.begin",
-    "apart.keep_apart",  # ...and slices of many events
-    "slices.combine",
-    "rows.alike_at_begin",  # events that complete many blocks of matches
-    "rows.count_ends",
+    "engine/automaton/kernels/compressed.draw",  # samples, which are drawn where compressed matches are read
+    "engine/automaton/kernels/compressed.locate",
+    "engine/matches/kernels/negation.probe_times",  # the paper's index, where it is asked for
+    "engine/aggregation/kernels.fold_alike",  # streams that come in many pieces...
+    "engine/automaton/kernels/match_buffer.prune",
+    "engine/counting/kernels/totals.begin",
+    "engine/matches/kernels/apart.keep_apart",  # ...and slices of many events
+    "engine/counting/kernels/slices.combine",
+    "engine/kernels/rows.alike_at_begin",  # events that complete many blocks of matches
+    "engine/kernels/rows.count_ends",
 }
 
 
@@ -239,7 +238,7 @@ def test_other_sources_have_kernels_of_their_own(tmp_path: Path) -> None:
     home, cache = tmp_path / "here", tmp_path / "cache"
     shutil.copytree(HOME, home / "kleene", ignore=shutil.ignore_patterns("__pycache__"))
     use(home, cache)
-    with (home / "kleene" / "engine" / "kernels" / "layout.py").open("a") as source:
+    with (home / "kleene" / "engine" / "automaton" / "kernels" / "layout.py").open("a") as source:
         source.write("# changed\n")
     assert use(home, cache) == 2
 

@@ -12,11 +12,11 @@ import pytest
 
 import kleene
 from kleene.common.errors import DataError
-from kleene.engine.partial_totals import EXPIRY, ChangeMatcher, TotalMatcher, change_names, slots_of
-from kleene.interfaces.api import options_of
-from kleene.plan.aggregate import CounterPlan, obstacles
+from kleene.engine.counting.partial_totals import EXPIRY, ChangeMatcher, TotalMatcher, change_names, slots_of
+from kleene.interfaces.options import options_of
+from kleene.plan.counting.counters import CounterPlan, obstacles
 from kleene.plan.optimizer import make_plan
-from kleene.runtime.arrow import batches_of, in_stream_order, match_batches
+from kleene.runtime.embedded import batches_of, in_stream_order, match_batches
 from kleene.testing.random_aggregate import aggregate_example
 from support.aggregate_pairs import Pair, differences
 

@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from kleene.plan.multi.explain import explain_passes
-from kleene.plan.passes import FEW, Pass, Spread, choose_passes, contested
+from kleene.explain.shared_plans import explain_passes
+from kleene.plan.distribution.passes import FEW, Pass, Spread, choose_passes, contested
 
 Keys = Mapping[str, tuple[str, ...]]
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import kleene
+from kleene.explain.plans import explain
 from kleene.plan.options import CHOICES, PRESETS, plan_options
 
 EVENTS = pa.schema(
@@ -26,7 +27,7 @@ SEQUENCE = {"mechanism": "sequence"}
 
 
 def plan_of(text: str, plan: object = SEQUENCE, **options: object) -> kleene.plan.sequence.SequencePlan:  # type: ignore[name-defined]
-    return kleene.query(text, name="q3").explain(EVENTS, time="ts", type="type", plan=plan, **options)
+    return kleene.query(text, name="q3").explain(EVENTS, time="ts", type="type", plan=plan, **options).plan
 
 
 def operators(text: str) -> str:
@@ -35,7 +36,7 @@ def operators(text: str) -> str:
 
 
 def test_basic_plan_is_figure_1():
-    assert operators(str(plan_of(Q3, "basic"))) == (
+    assert operators(explain(plan_of(Q3, "basic"))) == (
         "TF  transformation\n"
         "    item = x1.attr1\n"
         "    at = x4.ts\n"
@@ -65,7 +66,7 @@ def test_basic_plan_is_figure_1():
 
 
 def test_paper_plan_is_figure_6():
-    assert operators(str(plan_of(Q3, "paper"))) == (
+    assert operators(explain(plan_of(Q3, "paper"))) == (
         "TF  transformation\n"
         "    item = x1.attr1\n"
         "    at = x4.ts\n"

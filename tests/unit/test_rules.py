@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kleene.common.errors import DataError, StateError
-from kleene.runtime.rule_files import MOST_TEXT
-from kleene.runtime.rule_watch import YOUNG, RuleWatch, rule_paths
-from kleene.runtime.rules import Rule, Rules, Seen, parse_rules, query_core, rules_after
+from kleene.runtime.rules.files import MOST_TEXT
+from kleene.runtime.rules.snapshot import Rule, Rules, Seen, parse_rules, query_core, rules_after
+from kleene.runtime.rules.watch import YOUNG, RuleWatch, rule_paths
 
 PAIRS = "PATTERN SEQ(A a, B b) WITHIN 5"
 LATE = "PATTERN SEQ(A a, C c) WITHIN 9"

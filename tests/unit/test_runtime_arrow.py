@@ -12,10 +12,10 @@ import pytest
 
 import kleene
 from kleene.common.columns import KEPT_NUMBERS, row_numbers
-from kleene.engine.output import MatchWriter
-from kleene.interfaces.api import make_options, options_of
+from kleene.engine.matches.output import MatchWriter
+from kleene.interfaces.options import make_options, options_of
 from kleene.plan.options import PRESETS
-from kleene.runtime.arrow import batches_of, in_stream_order, match_batches
+from kleene.runtime.embedded import batches_of, in_stream_order, match_batches
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 WINDOW = 50

@@ -14,9 +14,9 @@ import pytest
 import kleene
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError
-from kleene.engine.count_program import Slot, Wanted, build_program
-from kleene.engine.kernels.counting import TOTAL
-from kleene.engine.slices import (
+from kleene.engine.counting.kernels.counting import TOTAL
+from kleene.engine.counting.program import Slot, Wanted, build_program
+from kleene.engine.counting.slices import (
     Extent,
     Slice,
     SliceMatcher,
@@ -27,10 +27,10 @@ from kleene.engine.slices import (
     slices_of,
     summarized,
 )
-from kleene.interfaces.api import options_of
-from kleene.plan.aggregate import CounterPlan, obstacles
+from kleene.interfaces.options import options_of
+from kleene.plan.counting.counters import CounterPlan, obstacles
 from kleene.plan.optimizer import make_plan
-from kleene.runtime.arrow import batches_of, in_stream_order, match_batches
+from kleene.runtime.embedded import batches_of, in_stream_order, match_batches
 from kleene.testing.random_aggregate import aggregate_example
 from support.aggregate_pairs import Pair, differences
 

@@ -14,8 +14,9 @@ from pyspark.sql.functions import AnalyzeArgument
 
 import kleene
 from kleene.common.errors import BindingError, KleeneError, QuerySyntaxError
+from kleene.explain.plans import explain
 from kleene.interfaces.sql import _analyze
-from kleene.runtime.spark_sql import BUCKETS, Analyzed, MatchedBucket
+from kleene.runtime.spark.sql import BUCKETS, Analyzed, MatchedBucket
 
 EVENTS = t.StructType(
     [
@@ -135,7 +136,7 @@ def test_params_are_constants_of_any_kind(value: Any, kind: t.DataType, wanted: 
         constant({"given": value}, t.MapType(t.StringType(), kind)),
     ):
         found = _analyze((), table(events), text, time=constant("ts"), type=constant("type"), params=params)
-        assert wanted in str(found.plan)
+        assert wanted in explain(found.plan)
 
 
 def test_a_moment_is_a_moment_wherever_the_worker_is() -> None:
@@ -146,7 +147,7 @@ def test_a_moment_is_a_moment_wherever_the_worker_is() -> None:
     params = constant(t.Row(given=local), t.StructType([t.StructField("given", t.TimestampType())]))
     text = constant("PATTERN A a WHERE a.at = given")
     found = _analyze((), table(events), text, time=constant("ts"), type=constant("type"), params=params)
-    assert "2026-03-01 12:00:00" in str(found.plan).replace("T", " ")
+    assert "2026-03-01 12:00:00" in explain(found.plan).replace("T", " ")
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from kleene.common.schema import schema_of_arrow
+from kleene.explain.automata import EdgeKind, StateGraph, state_graph
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.predicates import Comparison, Not
-from kleene.plan.automaton import compile_automaton
-from kleene.plan.states import EdgeKind, StateGraph, state_graph
+from kleene.plan.automaton.automaton import compile_automaton
 from kleene.testing.case_routes import Outcome, differences
 from kleene.testing.cases import STAGES, Case, load_all, parse_cases
 from kleene.testing.strategies import saseplus_examples

@@ -14,17 +14,17 @@ import pytest
 
 from kleene.common.errors import DataError, PlanningError
 from kleene.common.schema import schema_of_arrow
-from kleene.engine import observe as observing
+from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.matcher import Metrics
-from kleene.engine.observe import bits_of, collect_arrow, observe, read_columns, scan_of, share
-from kleene.engine.working_set import WorkingSet
+from kleene.engine.passes import observe as observing
+from kleene.engine.passes.observe import bits_of, collect_arrow, observe, read_columns, scan_of, share
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import variables
 from kleene.pattern.text import expression_text
-from kleene.plan.keys import key_attributes
-from kleene.plan.statistics import Statistics, window_in_units
+from kleene.plan.analysis.keys import key_attributes
+from kleene.plan.order.statistics import Statistics, window_in_units
 
 Pieces = tuple[BoundQuery, Any, Any, Any]
 

@@ -11,11 +11,11 @@ import pytest
 import kleene
 from kleene.common.errors import StateError
 from kleene.common.schema import schema_of_arrow
-from kleene.interfaces.api import options_of
+from kleene.interfaces.options import options_of
 from kleene.interfaces.streams import stream_query
-from kleene.runtime.stream_bucket import MATCHES, Bucket, BucketPlan
-from kleene.runtime.stream_state import Header, decode_events, digest_of, encode_events
-from kleene.runtime.stream_units import QuerySet
+from kleene.runtime.stream.bucket import MATCHES, Bucket, BucketPlan
+from kleene.runtime.stream.state import Header, decode_events, digest_of, encode_events
+from kleene.runtime.units import QuerySet
 from support.rule_buckets import Book, rules_plan
 from support.stream_runs import END, MemoryStore, bucket_plan
 

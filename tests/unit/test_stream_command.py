@@ -18,13 +18,14 @@ from rich.console import Console
 
 from kleene.common.errors import DataError, KleeneError
 from kleene.interfaces.cli import build_parser, main
-from kleene.interfaces.commands import stream, stream_sources
 from kleene.interfaces.commands.arguments import UsageError
-from kleene.interfaces.commands.stream_errors import stream_error
-from kleene.interfaces.commands.stream_log import java_started_in_the_block_writes_to
-from kleene.interfaces.commands.stream_progress import Batch, Totals, batch_of
-from kleene.interfaces.commands.stream_run import Stopping
-from kleene.interfaces.commands.stream_view import Lines, View, Watch, summary, view_of
+from kleene.interfaces.commands.stream import sources as stream_sources
+from kleene.interfaces.commands.stream import stream
+from kleene.interfaces.commands.stream.errors import stream_error
+from kleene.interfaces.commands.stream.log import java_started_in_the_block_writes_to
+from kleene.interfaces.commands.stream.progress import Batch, Totals, batch_of
+from kleene.interfaces.commands.stream.run import Stopping
+from kleene.interfaces.commands.stream.view import Lines, View, Watch, summary, view_of
 
 QUERY = "PATTERN SEQ(A a, B b) WHERE [id] WITHIN 10"
 NEEDED = ["--events", "events", "--time", "ts", "--watermark", "10 seconds", "--checkpoint", "state"]

@@ -14,14 +14,14 @@ import pytest
 import kleene
 from kleene.common.errors import LimitError, StateError
 from kleene.common.schema import schema_of_arrow
-from kleene.engine.carried import Carried
-from kleene.engine.kernels import prefixes
-from kleene.interfaces.api import options_of
-from kleene.runtime import stream_pieces
-from kleene.runtime.stream_bucket import MATCHES, PROBLEM, Bucket, BucketPlan
-from kleene.runtime.stream_pieces import Piece, Pieces
-from kleene.runtime.stream_state import Header
-from kleene.runtime.stream_units import QuerySet, StreamQuery
+from kleene.engine.counting.carried import Carried
+from kleene.engine.counting.kernels import prefixes
+from kleene.interfaces.options import options_of
+from kleene.runtime.stream import pieces as stream_pieces
+from kleene.runtime.stream.bucket import MATCHES, PROBLEM, Bucket, BucketPlan
+from kleene.runtime.stream.pieces import Piece, Pieces
+from kleene.runtime.stream.state import Header
+from kleene.runtime.units import QuerySet, StreamQuery
 from support.stream_runs import MemoryStore, bucket_plan
 
 ROLES = {"time": "ts", "type": "type"}
@@ -134,7 +134,7 @@ def micro_batches(keys: int, text: str) -> tuple[list[int], list[int], Bucket, C
 def test_a_micro_batch_costs_what_changes_in_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_pieces, "FEW_ROWS", 100)
     monkeypatch.setattr(stream_pieces, "MOST_ROWS", 200)
-    monkeypatch.setattr("kleene.runtime.stream_log.FEW_MERGED", 100)
+    monkeypatch.setattr("kleene.runtime.stream.log.FEW_MERGED", 100)
     text = f"PATTERN SEQ(A a, B b) GROUP BY {name} AGG COUNT"
     written, partitions, bucket, store = micro_batches(300, text)
     more_written, more_partitions, bucket_of_more, store_of_more = micro_batches(6_000, text)
@@ -213,7 +213,7 @@ def test_counters_count_towards_max_events(monkeypatch: pytest.MonkeyPatch) -> N
         "window": "PATTERN SEQ(A a, B b) GROUP BY k AGG COUNT WITHIN 5",
     }
     wanted = kleene.workload({name: text for name, text in texts.items() if name != "many"}).match(events, **ROLES)
-    monkeypatch.setattr("kleene.runtime.stream_log.FEW_MERGED", 8)
+    monkeypatch.setattr("kleene.runtime.stream.log.FEW_MERGED", 8)
     plan, store, left = plan_of(texts, events.schema, max_events=200, suspends=True), MemoryStore(), []
     for batch, watermark in [*batches(events, 50), (events.slice(0, 0), 10_000)]:
         left += list(Bucket(plan, store).process(store, [batch] if batch.num_rows else [], watermark))

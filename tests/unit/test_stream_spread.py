@@ -12,15 +12,15 @@ from pyspark.sql import Row
 import kleene
 from kleene.common.errors import StateError
 from kleene.common.schema import schema_of_arrow
-from kleene.interfaces.api import options_of
+from kleene.interfaces.options import options_of
 from kleene.interfaces.streams import stream_query
-from kleene.runtime.spark_packing import _pack
-from kleene.runtime.spark_streaming import BucketProcessor
-from kleene.runtime.stream_plan import EVENTS, LABELS, Distribution, StreamPlan, groups_for
-from kleene.runtime.stream_spread import GROUP, SPREAD, Spread
-from kleene.runtime.stream_state import Header, encode_events
-from kleene.runtime.stream_times import Clock
-from kleene.runtime.stream_units import QuerySet
+from kleene.runtime.spark.stream.operator import BucketProcessor
+from kleene.runtime.spark.stream.packing import _pack
+from kleene.runtime.stream.plan import EVENTS, LABELS, Distribution, StreamPlan, groups_for
+from kleene.runtime.stream.spread import GROUP, SPREAD, Spread
+from kleene.runtime.stream.state import Header, encode_events
+from kleene.runtime.stream.times import Clock
+from kleene.runtime.units import QuerySet
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64())])
 CLOCK = Clock(None)

@@ -14,11 +14,11 @@ import pytest
 import kleene
 from kleene.common.errors import StateError
 from kleene.common.schema import schema_of_arrow
-from kleene.interfaces.api import options_of
-from kleene.runtime.stream_bucket import LATE, MATCHES, Bucket, BucketPlan
-from kleene.runtime.stream_log import PART
-from kleene.runtime.stream_state import DIGEST, FORMAT, MAGIC, READ, Header, Segment, UnitState, decode_events, encode_events
-from kleene.runtime.stream_units import QuerySet, StreamQuery
+from kleene.interfaces.options import options_of
+from kleene.runtime.stream.bucket import LATE, MATCHES, Bucket, BucketPlan
+from kleene.runtime.stream.log import PART
+from kleene.runtime.stream.state import DIGEST, FORMAT, MAGIC, READ, Header, Segment, UnitState, decode_events, encode_events
+from kleene.runtime.units import QuerySet, StreamQuery
 from support.state_formats import in_format
 from support.stream_runs import MemoryStore, bucket_plan
 
@@ -303,7 +303,7 @@ def test_simultaneous_events_stay_in_their_order_of_arrival() -> None:
 
 def test_there_are_few_segments_and_none_is_most_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the log is, and what is written again is a small multiple of what comes."""
-    monkeypatch.setattr("kleene.runtime.stream_log.FEW_MERGED", 8)
+    monkeypatch.setattr("kleene.runtime.stream.log.FEW_MERGED", 8)
     store, written = MemoryStore(), 0
     bucket = Bucket(PAIRS, store)
     for instant in range(300):

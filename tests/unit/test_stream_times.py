@@ -9,8 +9,8 @@ import pytest
 
 import kleene
 from kleene.common.columns import TIME_LIMIT
-from kleene.interfaces.api import make_options
-from kleene.runtime.stream_times import MOVED, NEAR, UNMOVED, Clock
+from kleene.interfaces.options import make_options
+from kleene.runtime.stream.times import MOVED, NEAR, UNMOVED, Clock
 
 LARGEST = ((1 << 63) - 1) // 1_000
 """Milliseconds that Spark can hold as a timestamp."""

@@ -14,8 +14,8 @@ import pytest
 import kleene
 from kleene.common.errors import DataError, LimitError
 from kleene.engine.kernels import COMPILED, compile_filter, compiling_seconds, generated
-from kleene.runtime.stream_bucket import Bucket, BucketPlan, Labelled
-from kleene.runtime.stream_state import Header
+from kleene.runtime.stream.bucket import Bucket, BucketPlan, Labelled
+from kleene.runtime.stream.state import Header
 from support.fault_state import plan_of
 from support.rule_buckets import Book, driven, problems_of, rows_of, rules_plan
 from support.stream_runs import END, MemoryStore, Step
@@ -186,7 +186,7 @@ def test_several_rules_that_share_a_plan_fail_at_once(plain: list[str]) -> None:
 
 
 def test_the_search_for_the_event_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kleene.runtime.stream_bucket.SEARCH_SECONDS", 0.0)
+    monkeypatch.setattr("kleene.runtime.stream.bucket.SEARCH_SECONDS", 0.0)
     left = stream_of(always(**GOOD, bad=AT_EVENT["a function"][0]), rules_plan(EVENTS.schema, FUNCTIONS))
     ((_, _, _, problem),) = problems_of(left)
     assert "not with this one" in problem
@@ -207,7 +207,7 @@ def test_queries_whose_shared_plan_fails_are_matched_alone(plain: list[str], mon
     def fails(*_: Any) -> Any:
         raise IndexError("a mistake in the shared plan")
 
-    monkeypatch.setattr("kleene.engine.multitree.SharedMatcher.advance", fails)
+    monkeypatch.setattr("kleene.engine.shared.matcher.SharedMatcher.advance", fails)
     shared = {name: text for name, text in GOOD.items() if name not in ("counted", "summed")}
     wanted = [line for line in plain if line.split()[1] in shared]
     left = stream_of(always(**shared), rules_plan(EVENTS.schema))
@@ -331,7 +331,7 @@ def test_the_use_of_the_budget_is_told() -> None:
 
 def test_compiling_is_not_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if `slow` did nothing but compile."""
-    monkeypatch.setattr("kleene.runtime.stream_budget.compiling_seconds", time.thread_time)
+    monkeypatch.setattr("kleene.runtime.stream.budget.compiling_seconds", time.thread_time)
     text, _ = WITHOUT_EVENT["too slow"]
     left = stream_of(always(slow=text), rules_plan(EVENTS.schema, FUNCTIONS, budget=budget("too slow")))
     assert problems_of(left) == []

@@ -17,10 +17,10 @@ import pytest
 
 import kleene
 from kleene.common.errors import DataError, PlanningError
-from kleene.engine.trace import Trace, compatible, is_chain, trace
+from kleene.explain.trace import Trace, compatible, is_chain, trace
 from kleene.pattern.policies import Output
 from kleene.plan.optimizer import make_plan
-from kleene.runtime.arrow import in_stream_order
+from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.case_routes import Outcome, differences
 from kleene.testing.cases import Case, CaseError, load_all, parse_cases
@@ -34,9 +34,10 @@ ALGORITHMS = ("merging", "basic")
 
 def trace_of(case: Case, algorithm: str = "merging") -> Trace:
     table = case.table()
-    plan = kleene.query(case.query_text).explain(
+    found = kleene.query(case.query_text).explain(
         table.schema, time=case.options.time, type=case.options.type, plan={"algorithm": algorithm}
     )
+    plan = found.plan
     return trace(plan, in_stream_order(table, plan.bound.schema), label="event")
 
 
@@ -134,7 +135,7 @@ SMALL = pa.table({"ts": [1, 2, 3, 4], "type": ["A", "X", "B", "B"], "k": [1, 1, 
 
 def small(text: str, **plan: Any) -> Trace:
     query = kleene.query(text)
-    return trace(query.explain(SMALL.schema, time="ts", type="type", plan={"mechanism": "nfa", **plan}), SMALL)
+    return trace(query.explain(SMALL.schema, time="ts", type="type", plan={"mechanism": "nfa", **plan}).plan, SMALL)
 
 
 def test_text() -> None:
@@ -180,7 +181,7 @@ def test_values_of_every_kind_are_named() -> None:
     )
     query = kleene.query(f"PATTERN SEQ(T+ a[], T b) WHERE {where}")
     (run,) = [
-        run for run in trace(query.explain(table.schema, time="ts"), table).after("e2").runs if len(run.selected["a"]) == 2
+        run for run in trace(query.explain(table.schema, time="ts").plan, table).after("e2").runs if len(run.selected["a"]) == 2
     ]
     expected = {
         "min(a.x)": 1,
@@ -196,7 +197,7 @@ def test_values_of_every_kind_are_named() -> None:
 
 def test_nothing_to_trace() -> None:
     empty = SMALL.slice(0, 0)
-    plan = kleene.query("PATTERN SEQ(A a, B+ b[])").explain(empty.schema, time="ts", type="type")
+    plan = kleene.query("PATTERN SEQ(A a, B+ b[])").explain(empty.schema, time="ts", type="type").plan
     assert trace(plan, empty) == Trace(())
     irrelevant = small("PATTERN SEQ(Y a, Z+ b[])")
     assert [step.runs for step in irrelevant.steps] == [(), (), (), ()]
@@ -205,10 +206,10 @@ def test_nothing_to_trace() -> None:
 def test_mistakes() -> None:
     query = kleene.query("PATTERN SEQ(A a, B b)")
     with pytest.raises(PlanningError, match="runs of an automaton"):
-        trace(query.explain(SMALL.schema, time="ts", type="type"), SMALL)
+        trace(query.explain(SMALL.schema, time="ts", type="type").plan, SMALL)
     large = pa.table({"ts": range(1_001), "type": ["A"] * 1_001, "k": [1] * 1_001})
     with pytest.raises(DataError, match="1,000 events at most"):
-        trace(query.explain(large.schema, time="ts", type="type", plan={"mechanism": "nfa"}), large)
+        trace(query.explain(large.schema, time="ts", type="type", plan={"mechanism": "nfa"}).plan, large)
 
 
 # --- random queries ---------------------------------------------------------------------------------------------------

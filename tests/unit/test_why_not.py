@@ -12,10 +12,11 @@ import pytest
 
 import kleene
 from kleene.common.errors import BindingError, DataError
-from kleene.interfaces import event_range, why_not_misses
-from kleene.interfaces import why_not as inquiry
+from kleene.interfaces import event_range
 from kleene.interfaces.cli import main
-from kleene.interfaces.why_not_report import Count, WhyNot
+from kleene.interfaces.why_not import misses as why_not_misses
+from kleene.interfaces.why_not import why_not as inquiry
+from kleene.interfaces.why_not.report import Count, WhyNot
 
 SHOPLIFTING = "PATTERN SEQ(Shelf a, !(Register b), Exit c) WHERE [item] WITHIN 12 hours RETURN a.item AS item, a.ts AS picked"
 READINGS = """ts,type,item

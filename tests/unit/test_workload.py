@@ -132,7 +132,12 @@ def test_numbers_promote() -> None:
     assert sorted(row["c"]["x"] for row in found.to_pylist()) == [3.0, 7.0]
     narrow = EVENTS.set_column(3, "x", EVENTS["x"].cast(pa.int16()))
     wide = PAIR.replace("a.x + b.x AS total", "a.ts AS x")
-    assert kleene.workload({"pair": wide, "late": LATE}).explain(narrow, **ROLES)["late"].columns == ("ts", "type", "id", "x")
+    assert kleene.workload({"pair": wide, "late": LATE}).explain(narrow, **ROLES)["late"].plan.columns == (
+        "ts",
+        "type",
+        "id",
+        "x",
+    )
     big = EVENTS.set_column(3, "x", pa.array([1 << 60 | 1] * 7))
     with pytest.raises(DataError, match="query 'late': values of 'x' do not fit into double"):
         kleene.workload({"pair": half, "late": LATE}).match(big, **ROLES)
@@ -305,7 +310,7 @@ def test_statistics_are_given_by_the_name_of_a_query() -> None:
 
 def test_an_error_of_a_kind_that_only_the_engine_knows_arrives_as_a_data_error() -> None:
     from kleene.common.errors import DataError, LimitError
-    from kleene.runtime.spark_workloads import _error
+    from kleene.runtime.spark.workloads import _error
 
     assert type(_error("SaturatedError: a sum: too large")) is DataError
     assert type(_error("LimitError: too many")) is LimitError

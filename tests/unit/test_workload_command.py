@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import kleene
-from kleene.interfaces.api import arrow_schema_of
 from kleene.interfaces.cli import main
 from kleene.interfaces.commands.workload import SearchLine
-from kleene.interfaces.workload import Workload
+from kleene.interfaces.inputs import arrow_schema_of
+from kleene.interfaces.workload.workload import Workload
 from kleene.plan.multi.search import Progress
 
 ROLES = ["--time", "ts", "--type", "type"]

@@ -14,7 +14,7 @@ import pytest
 import kleene
 from kleene.common.errors import BindingError, DataError, KleeneError, QuerySyntaxError
 from kleene.interfaces.functions import functions_of
-from kleene.interfaces.workload_sources import named_queries
+from kleene.interfaces.workload.sources import named_queries
 
 PAIRS = "PATTERN SEQ(A a, B b) WITHIN 5"
 LATE = "PATTERN SEQ(A a, C c) WITHIN 9"

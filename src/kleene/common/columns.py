@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.arrays import Array
 from kleene.common.errors import DataError, Problem
-
-Array = np.ndarray[Any, Any]
 
 TIME_LIMIT = (1 << 62) - 1
 """Up to here a window can be added to a time, and two times subtracted, without leaving 64 bits."""

@@ -8,15 +8,14 @@ many have come that one might have too many, a nanosecond a match.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from kleene.common.arrays import Array
 from kleene.common.errors import LimitError, Problem
 from kleene.engine.kernels.rows import alike_at_begin, alike_at_end, count_ends
 from kleene.plan.limits import Limits
-
-Array = np.ndarray[Any, Any]
 
 MOST_NAMED = 3
 """Queries that an error names."""

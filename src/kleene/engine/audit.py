@@ -1,8 +1,8 @@
 """Whether a value that left 64 bits is an error of the answer (semantics, "Errors of the data").
 
 Mechanisms decide conditions as early as they can, on tuples that other conditions may yet refuse. So what fails there is no
-error yet: it does not hold, and is noted (`kleene.engine.failing`). At the end of a pass that noted something, the pass is
-audited: the queries of `kleene.pattern.faults` are matched over its events, and their matches are the errors. Under the
+error yet: it does not hold, and is noted (`kleene.engine.expressions.failing`). At the end of a pass that noted something, the
+pass is audited: the queries of `kleene.pattern.faults` are matched over its events, and their matches are the errors. Under the
 strategies other than skip_till_any_match an error is a run that comes to an edge which fails: a plain automaton is run, in
 which every condition is decided on the edge where the semantics has it.
 
@@ -17,21 +17,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from kleene.engine.automaton_pass import Automata
-from kleene.engine.failing import Noticed, condition_overflow
-from kleene.engine.lazy import LazyMatcher
-from kleene.engine.match_values import MatchEvaluator, MatchRows
-from kleene.engine.matches import Matches
-from kleene.engine.nfa import NfaMatcher
-from kleene.engine.working_set import WorkingSet
+from kleene.engine.automaton.automaton_pass import Automata
+from kleene.engine.automaton.matcher import NfaMatcher
+from kleene.engine.events.working_set import WorkingSet
+from kleene.engine.expressions.failing import Noticed, condition_overflow
+from kleene.engine.lazy.matcher import LazyMatcher
+from kleene.engine.matches.match_values import MatchEvaluator, MatchRows
+from kleene.engine.matches.matches import Matches
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.conditions import Condition, condition_of
 from kleene.pattern.faults import faulty_queries, forbidding_queries, is_fallible, tolerant
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Expression
-from kleene.plan.automaton import Component, kleene_variables
-from kleene.plan.lazy import plan_lazy
-from kleene.plan.nfa import NfaPlan, plan_nfa
+from kleene.plan.automaton.automaton import Component
+from kleene.plan.automaton.nfa import NfaPlan, plan_nfa
+from kleene.plan.lazy.lazy import plan_lazy
+from kleene.plan.operators import kleene_variables
 from kleene.plan.options import LazyOptions, NfaOptions
 
 ALL_AT_ONCE = 1 << 62
@@ -41,7 +42,6 @@ ALL_AT_ONCE = 1 << 62
 class _LazyAudit(LazyMatcher):
     """Counts matches, of which a condition must fail."""
 
-    audits = False
     found = 0
     failing: Expression | None = None
 
@@ -55,7 +55,6 @@ class _LazyAudit(LazyMatcher):
 class _NfaAudit(NfaMatcher):
     """Counts matches; a run that comes to an edge which fails is an error."""
 
-    audits = False
     found = 0
 
     def __init__(self, plan: NfaPlan, events: pa.Schema, *, run_rows: int) -> None:

@@ -6,7 +6,7 @@ when it is certain: by the event that completes it, or where the end is negated 
 slice, so each match is reported once.
 
 NON-OVERLAP depends on all that came before. There slices give candidates, and one pass over these chooses
-(`kleene.engine.candidates`).
+(`kleene.engine.matches.candidates`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ import pyarrow as pa
 from kleene.common.columns import time_values
 from kleene.common.schema import EventSchema
 from kleene.engine.build import build_matcher
-from kleene.engine.counters import EVER, LONG_AGO
+from kleene.engine.counting.counters import EVER, LONG_AGO
+from kleene.engine.counting.slices import Slice
 from kleene.engine.matcher import Matcher
-from kleene.engine.reporting import Due, ReportingMatcher
-from kleene.engine.slices import Slice
-from kleene.engine.working_matcher import WorkingMatcher
+from kleene.engine.passes.reporting import Due, ReportingMatcher
+from kleene.engine.passes.working_matcher import WorkingMatcher
 from kleene.pattern.policies import Output
-from kleene.plan.aggregate import CounterPlan
-from kleene.plan.matched import MatchedPlan
+from kleene.plan.aggregation import MatchedPlan
+from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.optimizer import Plan
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,18 +17,20 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import DataError, PlanningError, Problem
-from kleene.interfaces.api import Options, Query
-from kleene.plan.notebook import Shown
+from kleene.explain.explained import Explained
+from kleene.explain.plans import explain
+from kleene.interfaces.options import Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kleene.engine.matcher import Matcher, Metrics
-    from kleene.plan.choice import Alternative
-    from kleene.plan.lazy import LazyPlan
-    from kleene.plan.matched import MatchedPlan
+    from kleene.interfaces.query import Query
+    from kleene.plan.aggregation import MatchedPlan
+    from kleene.plan.lazy.choice import Alternative
+    from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.optimizer import Plan
-    from kleene.plan.statistics import Statistics
+    from kleene.plan.order.statistics import Statistics
 
 EVENTS = 100_000
 """How many events alternatives are run on, unless more are asked for."""
@@ -78,10 +80,9 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Analysis(Shown):
+class Analysis(Explained):
     """A plan, and its alternatives side by side."""
 
-    plan: Plan
     statistics: Statistics | None
     events: int
     compared: tuple[Compared, ...]
@@ -94,16 +95,12 @@ class Analysis(Shown):
         assert measured is not None
         return measured.matches
 
-    def svg(self) -> str:
-        """The plan as a picture, an SVG document."""
-        return self.plan.svg()
-
     def __str__(self) -> str:
-        return "\n".join([str(self.plan), *self.lines()])
+        return "\n".join([explain(self.plan), *self.lines()])
 
     def lines(self) -> list[str]:
         """The statistics and the table of alternatives, as text."""
-        from kleene.plan.estimates import statistics_lines, table
+        from kleene.explain.estimates import statistics_lines, table
 
         known = [] if self.statistics is None else statistics_lines(self.plan.bound, self.statistics)
         head = ["", "", "order", "evaluations", "estimated", "partial matches", "estimated", "time", "estimated"]
@@ -117,7 +114,7 @@ class Analysis(Shown):
         ]
 
     def _row(self, item: Compared) -> list[str]:
-        from kleene.plan.estimates import number_text, time_text
+        from kleene.explain.estimates import number_text, time_text
 
         done, guess = item.measured, item.estimated
         fastest = min(other.measured.seconds for other in self.compared if other.measured is not None)
@@ -135,23 +132,18 @@ class Analysis(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Distributed(Shown):
+class Distributed(Explained):
     """A plan, and how a DataFrame is distributed for it."""
 
-    plan: Plan
     distribution: str
 
-    def svg(self) -> str:
-        """The plan as a picture, an SVG document."""
-        return self.plan.svg()
-
     def __str__(self) -> str:
-        return f"{self.plan}\nDI  distribution: {self.distribution}"
+        return f"{explain(self.plan)}\nDI  distribution: {self.distribution}"
 
 
 def distribute(query: Query, events: Any, options: Options) -> Distributed:
     """Looks at a DataFrame as a run does before it begins."""
-    from kleene.runtime.spark_batch import arrow_schema
+    from kleene.runtime.spark.frame import arrow_schema
 
     if events.isStreaming:
         message = "a streaming DataFrame cannot be looked at before it runs"
@@ -183,7 +175,7 @@ def _first(query: Query, events: Any, options: Options, most: int) -> pa.Table:
     """The first events in stream order."""
     import pyarrow as pa
 
-    from kleene.runtime.arrow import batches_of, event_stream, in_stream_order
+    from kleene.runtime.embedded import batches_of, event_stream, in_stream_order
 
     stream = event_stream(events)
     if isinstance(stream, pa.Table):
@@ -215,7 +207,7 @@ def _aggregate_contenders(
     query: Query, table: pa.Table, options: Options, matched: MatchedPlan | None
 ) -> tuple[Statistics | None, list[_Contender]]:
     """The alternatives to a plan of AGG: counters, and whatever finds the matches, as far as it can be estimated."""
-    from kleene.plan.lazy import LazyPlan
+    from kleene.plan.lazy.lazy import LazyPlan
 
     window = query.logical.within is not None
     ways = (("two stacks", "stacks"), ("marking", "marking")) if window else (("no window", "auto"),)
@@ -236,14 +228,14 @@ def _plan_or_none(query: Query, table: pa.Table, options: Options, choice: Any) 
 
 
 def _statistics(plan: LazyPlan, table: pa.Table) -> Statistics:
-    from kleene.engine.observe import collect_arrow
+    from kleene.engine.passes.observe import collect_arrow
 
     return collect_arrow(plan.bound, plan.scanned, plan.conditions, plan.partition, table)
 
 
 def _lazy_contenders(plan: LazyPlan, statistics: Statistics) -> list[_Contender]:
     """The alternatives that all branches have, the cheapest first."""
-    from kleene.plan.choice import alternatives
+    from kleene.plan.lazy.choice import alternatives
 
     by_branch = [{item.name: item for item in alternatives(plan, branch, statistics)} for branch in plan.branches]
     names = [name for name in by_branch[0] if all(name in found for found in by_branch)]
@@ -316,7 +308,7 @@ def _compare(query: Query, table: pa.Table, options: Options, contender: _Conten
 def _run(plan: Plan, table: pa.Table, options: Options) -> tuple[Matcher, float, int]:
     """The matcher after a run over the events, the seconds it took, and the rows it gave."""
     from kleene.engine.build import build_matcher
-    from kleene.runtime.arrow import run_embedded
+    from kleene.runtime.embedded import run_embedded
 
     matcher = build_matcher(plan, table.schema, bad_rows=options.bad_rows or "error")
     begin = perf_counter()
@@ -326,8 +318,8 @@ def _run(plan: Plan, table: pa.Table, options: Options) -> tuple[Matcher, float,
 
 def _chosen(plan: Plan, matcher: Matcher) -> str:
     """What a lazy matcher chose for its last events: the orders of a branch one after another, those of branches apart."""
-    from kleene.engine.lazy import LazyMatcher
-    from kleene.plan.lazy import LazyPlan
+    from kleene.engine.lazy.matcher import LazyMatcher
+    from kleene.plan.lazy.lazy import LazyPlan
 
     if not isinstance(plan, LazyPlan) or not isinstance(matcher, LazyMatcher) or not matcher.metrics.relevant:
         return ""
@@ -343,8 +335,8 @@ def _chosen(plan: Plan, matcher: Matcher) -> str:
 
 def _counted(plan: Plan, work: Metrics, *, stacks: bool) -> tuple[int | None, int | None]:
     """Evaluations and partial matches. Stacks and automata count visits, stacks make no partial matches, counters neither."""
-    from kleene.plan.aggregate import CounterPlan
-    from kleene.plan.matched import MatchedPlan
+    from kleene.plan.aggregation import MatchedPlan
+    from kleene.plan.counting.counters import CounterPlan
     from kleene.plan.sequence import SequencePlan
 
     if isinstance(plan, CounterPlan):

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.errors import DataError, PlanningError, Problem
-from kleene.engine.compressed import CompressedReader, Variables, require_columns, variables_of
-from kleene.interfaces.api import is_spark_frame
-from kleene.runtime.arrow import batches_of, event_stream
+from kleene.engine.automaton.compressed import CompressedReader, Variables, require_columns, variables_of
+from kleene.interfaces.inputs import is_spark_frame
+from kleene.runtime.embedded import batches_of, event_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -192,7 +192,7 @@ def _require_batch(frame: DataFrame) -> None:
 def _expand_spark(frame: DataFrame) -> DataFrame:
     from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-    from kleene.runtime.spark_batch import worker_interpreter
+    from kleene.runtime.spark.frame import worker_interpreter
 
     _require_batch(frame)
     with worker_interpreter(frame):
@@ -217,7 +217,7 @@ def _expand_partition(variables: Variables) -> Callable[[Iterator[pa.RecordBatch
 
 def _spark_rows(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     """The rows of a DataFrame one by one, as they come; each travels as bytes, so that its types stay what they are."""
-    from kleene.runtime.spark_batch import worker_interpreter
+    from kleene.runtime.spark.frame import worker_interpreter
 
     _require_batch(frame)
     with worker_interpreter(frame):
@@ -243,7 +243,7 @@ def _sample_spark(frame: DataFrame, n: int, seed: int) -> pa.Table:
     """
     from pyspark.sql import functions as f
 
-    from kleene.runtime.spark_batch import worker_interpreter
+    from kleene.runtime.spark.frame import worker_interpreter
 
     _require_batch(frame)
     keyed = frame.withColumn(ROW_KEY, f.xxhash64("query", "match_start", "match_end", "match_count", "hashes", "ends"))

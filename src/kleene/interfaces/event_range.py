@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from kleene.common.columns import decoded, showable
 from kleene.common.errors import BindingError, DataError, Problem, nearest
-from kleene.engine.scalar import compare
-from kleene.engine.vectorized import literal_scalar, widen
+from kleene.engine.expressions.scalar import compare
+from kleene.engine.expressions.vectorized import literal_scalar, widen
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.moments import FineMoment, Moment, moment_of_text
 from kleene.pattern.parameters import literal_of
@@ -58,8 +58,8 @@ class Range:
         """The events of a DataFrame in the range: one job, and no more rows than may be asked about."""
         from pyspark.sql import functions as f
 
-        from kleene.runtime.spark_batch import worker_interpreter
-        from kleene.runtime.spark_push_down import quoted
+        from kleene.runtime.spark.frame import worker_interpreter
+        from kleene.runtime.spark.push_down import quoted
 
         for name, value in self.keys.items():
             frame = frame.where(f.col(quoted(name)) == f.lit(value.as_py()))

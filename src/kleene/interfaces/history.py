@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.arrays import Array
 from kleene.common.columns import take
 from kleene.common.errors import BindingError, DataError, PlanningError, Problem, nearest
 from kleene.common.schema import Kind, kind_of_arrow, schema_of_arrow
-from kleene.interfaces.api import arrow_schema_of, is_spark_frame
-from kleene.runtime.arrow import event_stream
+from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
+from kleene.runtime.embedded import event_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-Array = np.ndarray[Any, Any]
 
 VALUES = 1 << 20
 """Histories are made of about so many values at a time."""

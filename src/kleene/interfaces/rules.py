@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from kleene.common.errors import BindingError, Problem, described
-from kleene.interfaces.api import Options, options_of, query
+from kleene.interfaces.composition.shared import multi_options_of, shared_plan
 from kleene.interfaces.functions import functions_of
-from kleene.interfaces.shared_runs import multi_options_of, shared_plan
+from kleene.interfaces.options import Options, options_of
+from kleene.interfaces.query import query
 from kleene.interfaces.streams import distributions, failing_of, is_streaming, schema_of_stream, stream_query
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
     from kleene.pattern.registered import Function
     from kleene.plan.multi.search import MultiOptions
-    from kleene.runtime.rules import Rule
-    from kleene.runtime.spark_stream_run import StreamRun
-    from kleene.runtime.stream_bucket import Compiled
-    from kleene.runtime.stream_units import StreamQuery
+    from kleene.runtime.rules.snapshot import Rule
+    from kleene.runtime.spark.stream.run import StreamRun
+    from kleene.runtime.stream.bucket import Compiled
+    from kleene.runtime.units import StreamQuery
 
 REMEMBERED = 8
 """So many snapshots of rules are kept as plans by a process."""
@@ -58,10 +59,10 @@ class Rules:
         Events are spread by `partition_by`, which all rules have then; without it one task does all the work.
         """
         from kleene.common.schema import schema_of_arrow
-        from kleene.runtime.spark_rules import rule_names, rules_stream
-        from kleene.runtime.spark_stream_run import Stage, StreamRun
-        from kleene.runtime.stream_plan import StreamPlan
-        from kleene.runtime.stream_rows import rows_schema
+        from kleene.runtime.spark.stream.rules import rule_names, rules_stream
+        from kleene.runtime.spark.stream.run import Stage, StreamRun
+        from kleene.runtime.stream.plan import StreamPlan
+        from kleene.runtime.stream.rows import rows_schema
 
         if not is_streaming(events):
             message = "rules that change are for streaming DataFrames"
@@ -121,9 +122,9 @@ class RuleCompiler:
         return _compiled[known]
 
     def _compile(self, text: str) -> Compiled:
-        from kleene.runtime.rules import parse_rules
-        from kleene.runtime.stream_bucket import Compiled
-        from kleene.runtime.stream_units import QuerySet
+        from kleene.runtime.rules.snapshot import parse_rules
+        from kleene.runtime.stream.bucket import Compiled
+        from kleene.runtime.units import QuerySet
 
         snapshot = parse_rules(text)
         queries, problems = [], [(name, 0, message) for name, message in snapshot.problems.items()]
@@ -137,7 +138,7 @@ class RuleCompiler:
         return Compiled(QuerySet(tuple(queries), self.multi), tuple(problems))
 
     def _query(self, name: str, rule: Rule) -> StreamQuery:
-        from kleene.plan.lazy import LazyPlan
+        from kleene.plan.lazy.lazy import LazyPlan
 
         item = query(rule.text, name=name, functions=self.functions)
         if item.logical.into is not None:

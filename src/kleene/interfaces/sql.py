@@ -2,7 +2,7 @@
 
 The arguments of a call are constants, known when Spark analyses the statement. There the query is parsed, bound to the columns
 of the table and planned; what is wrong is in the text of Spark's `AnalysisException`. How the plan runs is in
-`kleene.runtime.spark_sql`.
+`kleene.runtime.spark.sql`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, KleeneError, Problem, nearest
-from kleene.interfaces.api import options_of, query
 from kleene.interfaces.functions import functions_of
+from kleene.interfaces.options import options_of
+from kleene.interfaces.query import query
 from kleene.pattern.registered import Function
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.udtf import AnalyzeArgument
 
-    from kleene.runtime.spark_sql import Analyzed
+    from kleene.runtime.spark.sql import Analyzed
 
 PLACES = ("events", "query")
 """The arguments that are known by their place."""
@@ -75,7 +76,7 @@ def register(
     Its arguments are a TABLE, the text of a query, and by name the options of `Query.match` that make sense in SQL; `functions`
     are Python functions that queries may call, see `kleene.query`. The function is there until the session ends.
     """
-    from kleene.runtime.spark_sql import MatchedBucket, register_table_function
+    from kleene.runtime.spark.sql import MatchedBucket, register_table_function
 
     analyze = staticmethod(partial(_analyze, tuple(functions_of(functions))))
     register_table_function(spark, name, type("KleeneMatch", (MatchedBucket,), {"analyze": analyze}))
@@ -83,8 +84,8 @@ def register(
 
 def _analyze(functions: tuple[Function, ...], /, *places: AnalyzeArgument, **named: AnalyzeArgument) -> Analyzed:
     """What Spark asks of a call: the schema of its matches, and how rows must come; or what is wrong with it."""
-    from kleene.runtime.spark_schemas import to_arrow
-    from kleene.runtime.spark_sql import analyzed
+    from kleene.runtime.spark.schemas import to_arrow
+    from kleene.runtime.spark.sql import analyzed
 
     try:
         given = _arguments(places, named)

@@ -13,20 +13,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, Problem
-from kleene.interfaces.api import Options, Query
-from kleene.interfaces.composites import Composite, cast_frame, common_schema, composite_of, own_options
-from kleene.interfaces.shared_runs import multi_options_of, naming, shared_plan
+from kleene.interfaces.composition.composites import Composite, cast_frame, common_schema, composite_of, own_options
+from kleene.interfaces.composition.shared import multi_options_of, naming, shared_plan
+from kleene.interfaces.options import Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from kleene.interfaces.workload import Workload
+    from kleene.interfaces.query import Query
+    from kleene.interfaces.workload.workload import Workload
     from kleene.plan.multi.search import MultiOptions
     from kleene.plan.optimizer import Plan
-    from kleene.runtime.spark_stream_run import Stage, StreamRun
-    from kleene.runtime.stream_plan import Distribution
-    from kleene.runtime.stream_units import StreamQuery
+    from kleene.runtime.spark.stream.run import Stage, StreamRun
+    from kleene.runtime.stream.plan import Distribution
+    from kleene.runtime.units import StreamQuery
 
 RESERVED = "reason"
 """A column of bad rows."""
@@ -39,8 +40,8 @@ def is_streaming(events: Any) -> bool:
 
 def run_query(item: Query, events: DataFrame, options: Options) -> StreamRun:
     """One query over a streaming DataFrame."""
-    from kleene.runtime.arrow import only
-    from kleene.runtime.spark_stream_run import StreamRun
+    from kleene.runtime.embedded import only
+    from kleene.runtime.spark.stream.run import StreamRun
 
     schema = schema_of_stream(events)
     plan = item.plan_for(schema, options)
@@ -53,7 +54,7 @@ def run_query(item: Query, events: DataFrame, options: Options) -> StreamRun:
 
 def run_workload(workload: Workload, events: DataFrame, options: Options) -> StreamRun:
     """The queries of a workload over a streaming DataFrame."""
-    from kleene.runtime.spark_stream_run import StreamRun
+    from kleene.runtime.spark.stream.run import StreamRun
 
     given, multi = multi_options_of(options)
     base = schema_of_stream(events)
@@ -93,7 +94,7 @@ class _Planned:
 
 def _planned(workload: Workload, base: pa.Schema, options: Options, multi: MultiOptions | None) -> dict[str, _Planned]:
     """The queries in an order in which producers come first."""
-    from kleene.plan.lazy import LazyPlan
+    from kleene.plan.lazy.lazy import LazyPlan
 
     found: dict[str, _Planned] = {}
     made: dict[str, Composite] = {}
@@ -115,7 +116,7 @@ def _planned(workload: Workload, base: pa.Schema, options: Options, multi: Multi
 
 def _delay(plan: Plan) -> int:
     """How much later than its last event a match may be known: its window, if the end is negated."""
-    from kleene.engine.reporting import Due
+    from kleene.engine.passes.reporting import Due
 
     return (plan.bound.window or 0) if hasattr(plan, "branches") and Due.of(plan).postponed else 0
 
@@ -123,7 +124,7 @@ def _delay(plan: Plan) -> int:
 def _made(composite: Composite) -> Any:
     import pyarrow as pa
 
-    from kleene.runtime.stream_plan import Made
+    from kleene.runtime.stream.plan import Made
 
     integer = pa.types.is_integer(composite.schema.field(composite.type).type)
     event_type = int(composite.event_type) if integer else composite.event_type
@@ -134,7 +135,7 @@ def schema_of_stream(events: DataFrame) -> pa.Schema:
     """The Arrow schema of a streaming DataFrame; any column may be NULL in events from before there was it."""
     import pyarrow as pa
 
-    from kleene.runtime.spark_batch import arrow_schema
+    from kleene.runtime.spark.frame import arrow_schema
 
     schema = arrow_schema(events)
     if RESERVED in schema.names:
@@ -148,9 +149,9 @@ def _stage(
 ) -> Stage:
     import pyarrow as pa
 
-    from kleene.runtime.spark_functions import pickled
-    from kleene.runtime.spark_stream_run import Stage
-    from kleene.runtime.stream_plan import StreamPlan
+    from kleene.runtime.spark.functions import pickled
+    from kleene.runtime.spark.stream.run import Stage
+    from kleene.runtime.stream.plan import StreamPlan
 
     for item in queries:
         for function in item.plan.bound.query.functions:
@@ -179,7 +180,7 @@ def _stage(
 
 def failing_of(options: Options, default: str) -> dict[str, Any]:
     """What of a stream's plan says what becomes of queries that fail, or use too much."""
-    from kleene.runtime.stream_budget import budget_of
+    from kleene.runtime.stream.budget import budget_of
 
     suspends = (options.on_error or default) == "suspend"
     return {"suspends": suspends, "budget": budget_of(options.budget) if suspends or options.budget is not None else None}
@@ -189,8 +190,8 @@ def distributions(
     frame: DataFrame, spread: Mapping[tuple[str, ...], Sequence[StreamQuery]], options: Options, multi: MultiOptions | None
 ) -> tuple[Distribution, ...]:
     """Queries by the keys that spread their events, over buckets that lie evenly on the shuffle partitions."""
-    from kleene.runtime.stream_plan import Distribution, groups_for
-    from kleene.runtime.stream_units import QuerySet
+    from kleene.runtime.stream.plan import Distribution, groups_for
+    from kleene.runtime.units import QuerySet
 
     partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     items = sorted(spread.items(), key=lambda item: (not item[0], item[0]))
@@ -202,7 +203,7 @@ def distributions(
 
 def stream_query(item: Query, plan: Plan, options: Options, shared: Any = None, version: int = 1) -> StreamQuery:
     """A query with its plans, and a key that tells it and what its results depend on from any other."""
-    from kleene.runtime.stream_units import StreamQuery
+    from kleene.runtime.units import StreamQuery
 
     read = (options.time, options.type, options.partition_by, options.order_by, options.ties, options.output)
     declared = None if options.schema is None else sorted((name, sorted(own)) for name, own in options.schema.items())

@@ -15,16 +15,16 @@ from kleene.common.errors import PlanningError, Problem
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import variables
-from kleene.plan.aggregate import CounterPlan, obstacles, plan_counters
-from kleene.plan.compilable import require_compilable, run_compilable
-from kleene.plan.keys import positive_components
-from kleene.plan.lazy import LazyPlan, plan_lazy
+from kleene.plan.aggregation import MatchedPlan, plan_matched
+from kleene.plan.analysis.compilable import require_compilable, run_compilable
+from kleene.plan.analysis.keys import positive_components
+from kleene.plan.automaton.nfa import NfaPlan, plan_nfa
+from kleene.plan.counting.counters import CounterPlan, obstacles, plan_counters
+from kleene.plan.lazy.lazy import LazyPlan, plan_lazy
 from kleene.plan.limits import Limits, limits_of
-from kleene.plan.matched import MatchedPlan, plan_matched
-from kleene.plan.nfa import NfaPlan, plan_nfa
 from kleene.plan.options import AggregateOptions, LazyOptions, NfaOptions, PlanOptions, SequenceOptions, plan_options
+from kleene.plan.order.statistics import Statistics
 from kleene.plan.sequence import SequencePlan, plan_sequence
-from kleene.plan.statistics import Statistics
 
 MatchPlan = SequencePlan | NfaPlan | LazyPlan
 """Plans that find matches."""

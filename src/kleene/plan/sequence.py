@@ -11,25 +11,22 @@ from dataclasses import dataclass
 
 from kleene.common.errors import PlanningError, Problem, Span
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.normalize import Branch, Negative
+from kleene.pattern.normalize import Branch
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import (
-    Aggregate,
     Attribute,
     Comparison,
-    Element,
     Expression,
     IsNull,
     Literal,
     Not,
     variables,
-    walk,
 )
-from kleene.plan.compilable import compilable
-from kleene.plan.keys import always_has, equality_of, equated_attributes, is_divided, key_attributes
+from kleene.plan.analysis.compilable import compilable
+from kleene.plan.analysis.keys import equality_of, equated_attributes, is_divided, key_attributes
 from kleene.plan.limits import DEFAULT_LIMITS, Limits
-from kleene.plan.notebook import Shown
+from kleene.plan.operators import Negation, Transformation, negative_component, partial_agreements, plan_columns
 from kleene.plan.options import SequenceOptions
 
 
@@ -75,48 +72,7 @@ class WindowCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class NegativeComponent:
-    """One negative component: its interval and its predicates.
-
-    `after` and `before` are the neighbouring positive components: the interval begins after all of the former and ends before
-    all of the latter. None at a negated start or end; neither under AND, where the interval is the match's window.
-    """
-
-    event: Event
-    after: tuple[int, ...]
-    before: tuple[int, ...]
-    scan_predicates: tuple[Expression, ...]
-    predicates: tuple[Expression, ...]
-    keyed: bool
-    """Whether only events of the match's own partition can be meant."""
-    beside: tuple[int, ...]
-    """The positive components whose events may be in the interval, and of its types: they are not meant."""
-
-
-@dataclass(frozen=True, slots=True)
-class Negation:
-    """NG: removes sequences with a forbidden event in an interval."""
-
-    components: tuple[NegativeComponent, ...]
-    method: str
-    window: int | None
-
-    @property
-    def postponed(self) -> bool:
-        """Whether matches wait for their window to pass (a negated end)."""
-        return any(not component.before for component in self.components)
-
-
-@dataclass(frozen=True, slots=True)
-class Transformation:
-    """TF: the columns of a match."""
-
-    columns: tuple[tuple[str, Expression], ...]
-    """The RETURN columns; empty for one struct per variable."""
-
-
-@dataclass(frozen=True, slots=True)
-class SequencePlan(Shown):
+class SequencePlan:
     """The operators from the bottom up, and what they read."""
 
     bound: BoundQuery
@@ -156,17 +112,6 @@ class SequencePlan(Shown):
     def all_rows(self) -> bool:
         """Whether events that no component can bind matter: the runtime stack has a cell for every event."""
         return self.construction.algorithm == "runtime_stack"
-
-    def __str__(self) -> str:
-        from kleene.plan.explain import explain
-
-        return explain(self)
-
-    def svg(self) -> str:
-        """The operators as a picture, an SVG document."""
-        from kleene.plan.drawing import svg
-
-        return svg(self)
 
 
 def plan_sequence(bound: BoundQuery, options: SequenceOptions, limits: Limits | None = None) -> SequencePlan:
@@ -304,88 +249,7 @@ def _agreements(positives: tuple[Event, ...], attributes: Iterable[str]) -> list
     ]
 
 
-def partial_agreements(bound: BoundQuery, positives: tuple[Event, ...], partition: tuple[str, ...]) -> list[Expression]:
-    """Tests on attributes that some positive components lack: those that have one agree pairwise."""
-    found: list[Expression] = []
-    for test in bound.equivalences:
-        if test.value is not None or test.name in partition:
-            continue
-        having = [event for event in positives if not all(bound.lacks(kind, test.name) for kind in event.types)]
-        for position, left in enumerate(having):
-            for right in having[position + 1 :]:
-                found.append(Comparison("=", Attribute(left.variable, test.name), Attribute(right.variable, test.name)))
-    return found
-
-
 def _level(positives: tuple[Event, ...], conjunct: Expression) -> int | None:
     """The level at which a conjunct's last variable is bound, going from the last component to the first."""
     read = variables(conjunct)
     return min((index for index, event in enumerate(positives) if event.variable in read), default=None)
-
-
-def negative_component(
-    bound: BoundQuery,
-    branch: Branch,
-    item: Negative,
-    simple: Iterable[Expression],
-    between: Iterable[Expression],
-    partition: tuple[str, ...],
-    in_scan: bool,
-) -> NegativeComponent:
-    """A negative component with its predicates: `simple` read it alone, `between` other events too."""
-    event = item.event
-    keyed = bool(partition) and all(is_divided(bound, event, name) for name in partition)
-    decided = partition if keyed else ()
-    own = [*simple]
-    predicates: list[Expression] = []
-    for conjunct in between:
-        equality = equality_of(conjunct)
-        if equality is not None and equality[0] in decided:
-            own.append(Not(IsNull(Attribute(event.variable, equality[0]))))
-        else:
-            predicates.append(conjunct)
-    predicates += () if in_scan else own
-    predicates += _negative_agreements(bound, branch.positives, event, decided)
-    return NegativeComponent(
-        event,
-        tuple(sorted(one for one in item.after if not any((one, other) in branch.order for other in item.after))),
-        tuple(sorted(one for one in item.before if not any((other, one) in branch.order for other in item.before))),
-        tuple(own) if in_scan else (),
-        tuple(predicates),
-        keyed,
-        branch.beside(item),
-    )
-
-
-def _negative_agreements(
-    bound: BoundQuery, positives: tuple[Event, ...], event: Event, decided: tuple[str, ...]
-) -> list[Expression]:
-    """Equivalence tests between a negative component and the positive ones, where the partition does not decide them."""
-    found: list[Expression] = []
-    for test in bound.equivalences:
-        if test.value is not None or test.name in decided or all(bound.lacks(kind, test.name) for kind in event.types):
-            continue
-        sure = [other for other in positives if always_has(bound, other, test.name)]
-        partly = [other for other in positives if not all(bound.lacks(kind, test.name) for kind in other.types)]
-        for other in sure[:1] or partly:
-            # All elements of a Kleene variable agree, where all have the attribute.
-            kleene = Element.FIRST if sure else Element.EACH
-            element = kleene if other.is_kleene else Element.SINGLE
-            found.append(Comparison("=", Attribute(event.variable, test.name), Attribute(other.variable, test.name, element)))
-    return found
-
-
-def plan_columns(bound: BoundQuery, transformation: Transformation) -> tuple[str, ...]:
-    """The columns that a plan reads, in the order of the input."""
-    if not transformation.columns:
-        return tuple(bound.schema.columns)
-    schema = bound.schema
-    needed = {schema.time, *schema.order_by, *(test.name for test in bound.equivalences)}
-    if schema.type is not None:
-        needed.add(schema.type)
-    expressions = [*bound.conjuncts, *(expression for _, expression in transformation.columns)]
-    for expression in expressions:
-        needed.update(
-            node.name for node in walk(expression) if isinstance(node, Attribute | Aggregate) and node.name is not None
-        )
-    return tuple(name for name in schema.columns if name in needed)

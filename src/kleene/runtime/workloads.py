@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from kleene.common.columns import bytes_of
-from kleene.engine.failing import Noticed
-from kleene.engine.leaf_scan import LeafScan
+from kleene.engine.build import build_shared_matcher
+from kleene.engine.events.working_set import WorkingSet
+from kleene.engine.expressions.failing import Noticed
 from kleene.engine.matcher import BadRows, Metrics
-from kleene.engine.multitree import SharedMatcher
-from kleene.engine.multitree_choice import Planner, observe_shared
-from kleene.engine.working_set import WorkingSet
+from kleene.engine.shared.leaf_scan import LeafScan
+from kleene.engine.shared.planner import Planner, observe_shared
 from kleene.plan.multi.cost import SharedStatistics
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.search import MultiOptions
-from kleene.runtime.arrow import Run, batches_of, finished, in_stream_order, match_batches
+from kleene.runtime.embedded import Run, batches_of, finished, in_stream_order, match_batches
 
 
 def run_group(
@@ -24,7 +24,7 @@ def run_group(
 ) -> Iterator[tuple[str, Run]]:
     """Matches the queries of a group over a table: a run for each."""
     ordered = in_stream_order(events, group.bound.schema)
-    matcher = SharedMatcher(group, Planner(group, options), events.schema, bad_rows=bad_rows)
+    matcher = build_shared_matcher(group, Planner(group, options), events.schema, bad_rows=bad_rows)
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in group.plans}
     for name, rows in match_batches(matcher, batches_of(ordered)):
         found[name].append(rows)

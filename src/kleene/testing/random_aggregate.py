@@ -1,9 +1,9 @@
 """Seeded random AGG queries with streams, and workloads of them; see `kleene.testing.strategies` for the other pairs.
 
-Three in four queries are such that counters can answer them (`kleene.plan.aggregate`): sequences, OR of sequences and optional
-components, with conditions on single events, tests that divide the stream, and negation that follows some event. Of the others
-one half has an obstacle on purpose, the other half comes from `any_match_query` and `saseplus_query`. Streams have the columns
-of `kleene.testing.strategies` with NULLs and negative numbers, and
+Three in four queries are such that counters can answer them (`kleene.plan.counting.counters`): sequences, OR of sequences and
+optional components, with conditions on single events, tests that divide the stream, and negation that follows some event. Of
+the others one half has an obstacle on purpose, the other half comes from `any_match_query` and `saseplus_query`. Streams have
+the columns of `kleene.testing.strategies` with NULLs and negative numbers, and
 
 - `z`, a float that sums cannot be exact of: tenths, or numbers far apart, or NaN and an infinity among them;
 - `t`, a timestamp, with NULLs sometimes;

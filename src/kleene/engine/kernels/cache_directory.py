@@ -22,6 +22,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+HOME = Path(__file__).parents[2]
+"""The folder of the package."""
+
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -48,9 +51,15 @@ def private_directory() -> Path | None:
 def version() -> str:
     """A name for the kernels as they are: numba's own cache does not see changes in files that a kernel's parts come from."""
     known = hashlib.blake2b(digest_size=8)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        known.update(path.name.encode() + path.read_bytes())
+    for path in sources():
+        known.update(path.as_posix().encode() + (HOME / path).read_bytes())
     return known.hexdigest()
+
+
+def sources() -> list[Path]:
+    """The files that kernels are compiled from, below the package."""
+    kernels = [path.relative_to(HOME) for path in (HOME / "engine").rglob("*.py")]
+    return [Path("common/arrays.py"), *sorted(path for path in kernels if "kernels" in (path.parent.name, path.stem))]
 
 
 def _candidates() -> list[Path]:

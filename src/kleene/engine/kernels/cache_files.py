@@ -40,13 +40,13 @@ class KernelCache(_function_cache):  # type: ignore[misc]
     """The compiled forms of one function, in a folder."""
 
     def __init__(self, function: Callable[..., Any], directory: Path) -> None:
-        place = Path(function.__code__.co_filename)
-        folder = directory / version() / place.parent.name
+        folder = directory / version()
         self._name = repr(function)
         self._py_func = function
         self._impl = _Results(function)
         self._cache_path = str(folder)
-        self._cache_file = _Files(directory, folder, f"{place.stem}.{function.__qualname__}-{function.__code__.co_firstlineno}")
+        module = function.__module__.removeprefix("kleene.engine.")
+        self._cache_file = _Files(directory, folder, f"{module}.{function.__qualname__}-{function.__code__.co_firstlineno}")
         self.enable()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

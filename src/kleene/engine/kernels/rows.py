@@ -6,13 +6,10 @@ ns.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from kleene.common.arrays import Array
 from kleene.engine.kernels import inlined, kernel
-
-Array = np.ndarray[Any, Any]
 
 _1 = np.uint64(1)
 STRETCH = np.uint64(1024)

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from kleene.interfaces.commands import (
-    bench,
-    check,
-    demo,
-    explain,
-    explore,
-    generate,
-    match,
-    pack,
-    statistics,
-    stream,
-    why_not,
-    workload,
-)
+from kleene.interfaces.commands import bench, check, demo, explain, explore, generate, match, statistics, why_not, workload
+from kleene.interfaces.commands.pack import pack
+from kleene.interfaces.commands.stream import stream
 
 COMMANDS: dict[str, ModuleType] = {
     "match": match,

@@ -14,7 +14,7 @@ from kleene.common.errors import DataError, Problem
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kleene.interfaces.workload import Workload
+    from kleene.interfaces.workload.workload import Workload
     from kleene.pattern.registered import Function
 
 
@@ -218,8 +218,8 @@ def query_text(text: str | None, source: str | None) -> tuple[str, str]:
 
 def run_queries(name: str, text: str, others: list[str], functions: Sequence[Function] = ()) -> Workload:
     """The query and those of `--with`, each of which must make events for it; all may call the functions."""
-    from kleene.interfaces.api import query
-    from kleene.interfaces.workload import workload
+    from kleene.interfaces.query import query
+    from kleene.interfaces.workload.workload import workload
 
     sources = [query_text(None, other) for other in others]
     given = [query(text, name=name), *(query(source, name=own) for own, source in sources)]

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.others:
         queries = shared.run_queries(name, text, arguments.others, functions)
         if arrow is not None:
-            queries.explain(arrow, **shared.roles(arguments))  # what the others return is known from their plans
+            queries.plans_for(arrow, **shared.roles(arguments))  # what the others return is known from their plans
     elif arrow is not None:
         _bind(arguments, query, arrow)
     put(to_text(query))

@@ -15,7 +15,7 @@ from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import say
 
 if TYPE_CHECKING:
-    from kleene.interfaces.workload import Workload
+    from kleene.interfaces.workload.workload import Workload
 
 HELP = "look at the matches of a query in a browser"
 DESCRIPTION = (
@@ -77,8 +77,8 @@ def _queries(arguments: argparse.Namespace, source: str | None) -> Workload:
     if arguments.others:
         raise UsageError("--with goes with one query; a folder has all of its queries already")
 
-    from kleene.interfaces.workload import workload
-    from kleene.interfaces.workload_sources import queries_in_files
+    from kleene.interfaces.workload.sources import queries_in_files
+    from kleene.interfaces.workload.workload import workload
 
     return workload(dict(queries_in_files(Path(source), functions)), functions=functions)
 

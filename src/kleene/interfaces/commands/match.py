@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kleene.engine.matcher import Matcher, Metrics
-    from kleene.interfaces.workload import Workload
+    from kleene.interfaces.workload.workload import Workload
     from kleene.plan.optimizer import Plan
 
 HELP = "find the matches of a query in files of events"
@@ -177,8 +177,8 @@ def _workload_options(arguments: argparse.Namespace, name: str) -> dict[str, Any
 
 def _embedded(arguments: argparse.Namespace, queries: Workload, name: str, paths: list[str], progress: Progress) -> Found:
     from kleene.engine.build import build_matcher
-    from kleene.interfaces.api import options_of
-    from kleene.runtime.arrow import match_batches
+    from kleene.interfaces.options import options_of
+    from kleene.runtime.embedded import match_batches
 
     if arguments.others:
         return _composed(arguments, queries, name, paths, progress)
@@ -228,7 +228,7 @@ def _on_spark(arguments: argparse.Namespace, queries: Workload, name: str, paths
 def _sorted(schema: pa.Schema, batches: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    from kleene.runtime.arrow import in_stream_order
+    from kleene.runtime.embedded import in_stream_order
 
     yield from in_stream_order(pa.Table.from_batches(batches, schema), plan.bound.schema).to_batches()
 
@@ -281,7 +281,7 @@ def _summary(found: Found, progress: Progress, *, with_metrics: bool) -> None:
     if metrics is None:
         return
 
-    from kleene.runtime.arrow import dropped_at_limits
+    from kleene.runtime.embedded import dropped_at_limits
 
     dropped = dropped_at_limits(metrics)
     if dropped:

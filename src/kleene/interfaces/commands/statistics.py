@@ -18,8 +18,8 @@ from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import put, say
 
 if TYPE_CHECKING:
-    from kleene.interfaces.api import Query
-    from kleene.plan.statistics import Statistics
+    from kleene.interfaces.query import Query
+    from kleene.plan.order.statistics import Statistics
 
 HELP = "measure what a planner wants to know of events"
 DESCRIPTION = (
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--fraction goes with --engine spark: in this process a sample is kept anyway")
     name, text = shared.query_text(arguments.query, source)
 
-    from kleene.interfaces.api import query
+    from kleene.interfaces.query import query
 
     asked = query(text, name=name, functions=shared.functions(arguments))
     with Progress("read") as progress:
@@ -71,9 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _embedded(arguments: argparse.Namespace, query: Query, paths: list[str], progress: Progress) -> Statistics:
     import pyarrow as pa
 
-    from kleene.engine.observe import read_columns
-    from kleene.interfaces.api import options_of
-    from kleene.plan.lazy import LazyPlan
+    from kleene.engine.passes.observe import read_columns
+    from kleene.interfaces.options import options_of
+    from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.options import LazyOptions
 
     roles = shared.roles(arguments)

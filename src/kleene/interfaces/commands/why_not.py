@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     source, paths = shared.query_and_events(arguments)
     name, text = shared.query_text(arguments.query, source)
 
-    from kleene.interfaces.api import query
+    from kleene.interfaces.query import query
 
     asked = query(text, name=name, functions=shared.functions(arguments))
     options: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """`kleene workload`: the queries of a folder together: checked, planned as one, matched in one run.
 
-The queries are the `.sase` files of a folder, or one such file (`kleene.interfaces.workload_sources`). Each gives what it gives
+The queries are the `.sase` files of a folder, or one such file (`kleene.interfaces.workload.sources`). Each gives what it gives
 alone; what they share is what `explain` shows.
 """
 
@@ -25,7 +25,7 @@ from kleene.interfaces.commands.terminal import put, say
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kleene.interfaces.workload import Workload
+    from kleene.interfaces.workload.workload import Workload
     from kleene.plan.multi.search import Progress as Searched
 
 HELP = "check, explain or match all queries of a folder together"
@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _queries(arguments: argparse.Namespace) -> Workload:
-    from kleene.interfaces.workload import workload
-    from kleene.interfaces.workload_sources import queries_in_files
+    from kleene.interfaces.workload.sources import queries_in_files
+    from kleene.interfaces.workload.workload import workload
 
     functions = shared.functions(arguments)
     return workload(dict(queries_in_files(Path(arguments.folder), functions)), functions=functions)
@@ -132,9 +132,9 @@ def _check(arguments: argparse.Namespace) -> int:
 def _require_fitting(arguments: argparse.Namespace, queries: Workload, source: Any) -> None:
     """That every query can be answered over events with these columns; one that reads those of a faulty one is passed over."""
     from kleene.common.errors import KleeneError
-    from kleene.interfaces.api import arrow_schema_of
-    from kleene.interfaces.workload import Workload
-    from kleene.interfaces.workload_sources import gathered, query_files
+    from kleene.interfaces.inputs import arrow_schema_of
+    from kleene.interfaces.workload.sources import gathered, query_files
+    from kleene.interfaces.workload.workload import Workload
 
     schema, roles = arrow_schema_of(source), shared.roles(arguments)
     files = {file.stem: str(file) for file in query_files(Path(arguments.folder))}
@@ -145,7 +145,7 @@ def _require_fitting(arguments: argparse.Namespace, queries: Workload, source: A
             continue
         own = Workload({**_makers(queries, name), name: queries[name]})
         try:
-            own.explain(schema, **roles)
+            own.plans_for(schema, **roles)
             fitting.add(name)
         except KleeneError as error:
             errors.append((files[name], error))
@@ -281,7 +281,7 @@ def _require_output(arguments: argparse.Namespace) -> None:
 def _embedded(arguments: argparse.Namespace, queries: Workload, progress: Progress) -> dict[str, Found]:
     import pyarrow as pa
 
-    from kleene.runtime.arrow import dropped_at_limits
+    from kleene.runtime.embedded import dropped_at_limits
 
     schema, batches = events.stream(arguments.events, progress)
     with warnings.catch_warnings(action="ignore"):  # the lines of the queries say the same

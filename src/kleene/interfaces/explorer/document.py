@@ -14,9 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.arrays import Array
 from kleene.common.columns import decoded, time_values, whole
 from kleene.common.schema import EventSchema
-from kleene.interfaces.explorer.encoding import Array, Payload, encode
+from kleene.explain.drawing import svg
+from kleene.explain.plans import explain
+from kleene.interfaces.explorer.encoding import Payload, encode
 from kleene.interfaces.explorer.found import Found, Matched
 from kleene.pattern.normalize import Branch
 
@@ -213,7 +216,7 @@ def _query(item: Matched, families: list[tuple[str, ...]], ordinals: Array, payl
         ],
         "branches": [_branch(branch, numbers) for branch in bound.branches],
         "returns": [{"name": name, "column": encode(whole(shown.column(name)), payload)} for name in shown.schema.names],
-        "plan": {"text": str(item.plan), "svg": base64.b64encode(item.plan.svg().encode()).decode("ascii")},
+        "plan": {"text": explain(item.plan), "svg": base64.b64encode(svg(item.plan).encode()).decode("ascii")},
     }
 
 

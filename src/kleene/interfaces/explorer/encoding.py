@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.arrays import Array
 from kleene.common.columns import decoded
-
-Array = np.ndarray[Any, Any]
 
 NAMES = {"i32": np.int32, "i64": np.int64, "f64": np.float64, "u8": np.uint8}
 LISTS = (

@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, Problem
-from kleene.interfaces.api import Options, options_of
+from kleene.interfaces.options import Options, options_of
 
 if TYPE_CHECKING:
+    from kleene.interfaces.composition.queries import Queries
     from kleene.interfaces.explorer.page import Explorer
-    from kleene.interfaces.workload import Workload
 
 SHOWN_MATCHES = 100_000
 SHOWN_EVENTS = 200_000
 
 
 def explore(
-    queries: Workload,
+    queries: Queries,
     events: Any,
     *,
     key: Any = None,

@@ -11,26 +11,28 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kleene.common.arrays import Array
 from kleene.common.columns import free_name, whole
 from kleene.common.errors import BindingError, PlanningError, Problem
 from kleene.common.schema import EventSchema, schema_of_arrow
 from kleene.engine.build import build_matcher
-from kleene.interfaces.api import Options, Query
-from kleene.interfaces.composites import Composite, common_schema, composite_of, own_options, with_composites
-from kleene.interfaces.shared_runs import multi_options_of, naming
-from kleene.interfaces.workload import Workload
+from kleene.interfaces.composition.composites import Composite, common_schema, composite_of, own_options, with_composites
+from kleene.interfaces.composition.queries import Queries
+from kleene.interfaces.composition.shared import multi_options_of, naming
+from kleene.interfaces.options import Options
 from kleene.pattern.operators import Event
 from kleene.pattern.predicates import Attribute, Element
-from kleene.plan.sequence import Transformation
-from kleene.runtime.arrow import dropped_at_limits, in_stream_order, run_embedded
+from kleene.plan.operators import Transformation
+from kleene.runtime.embedded import dropped_at_limits, in_stream_order, run_embedded
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from kleene.interfaces.query import Query
 
 HEAD = ("query", "match_id", "match_start", "match_end")
 
@@ -80,10 +82,10 @@ class Found:
     """Queries with AGG: they have no matches to show."""
 
 
-def find(queries: Workload, events: pa.Table, options: Options) -> Found:
+def find(queries: Queries, events: pa.Table, options: Options) -> Found:
     """All matches of the queries, each query by itself; the ids are those of `match`."""
     options, _ = multi_options_of(options)
-    plans = queries.explain(events.schema, **_as_given(options))
+    plans = queries.plans_for(events.schema, **_as_given(options))
     aggregates = tuple(name for name, item in queries.queries.items() if item.logical.aggregates)
     if len(aggregates) == len(queries.queries):
         hint = "leave AGG, GROUP BY and HAVING out to see the matches that they are about"

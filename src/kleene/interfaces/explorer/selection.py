@@ -11,15 +11,16 @@ from typing import Any
 import pyarrow as pa
 
 from kleene.common.errors import DataError, Problem
-from kleene.interfaces.api import Options, arrow_schema_of, is_spark_frame
-from kleene.interfaces.composites import held
+from kleene.interfaces.composition.composites import held
+from kleene.interfaces.composition.queries import Queries
 from kleene.interfaces.event_range import Range
+from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
+from kleene.interfaces.options import Options
 from kleene.interfaces.streams import is_streaming
-from kleene.interfaces.workload import Workload
-from kleene.runtime.arrow import batches_of
+from kleene.runtime.embedded import batches_of
 
 
-def select(queries: Workload, events: Any, options: Options, key: Any, since: Any, until: Any) -> tuple[pa.Table, str | None]:
+def select(queries: Queries, events: Any, options: Options, key: Any, since: Any, until: Any) -> tuple[pa.Table, str | None]:
     """The selected events, and how they were selected, in words; None for all of them."""
     if is_streaming(events):
         hint = "write a part of the stream to a table, and explore that"

@@ -17,8 +17,9 @@ from functools import lru_cache
 from kleene.pattern.operators import Event
 from kleene.pattern.predicates import Attribute, Comparison, Expression, transform, variables, walk
 from kleene.pattern.text import expression_text
-from kleene.plan.aggregate import anonymous
-from kleene.plan.lazy import LazyBranch, LazyPlan
+from kleene.plan.counting.counters import anonymous
+from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
+from kleene.plan.operators import renamed
 
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -29,7 +30,7 @@ class Leaf:
 
     types: frozenset[str]
     predicates: frozenset[Expression]
-    """Without the name of a variable, see `kleene.plan.aggregate.anonymous`."""
+    """Without the name of a variable, see `kleene.plan.counting.counters.anonymous`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +163,3 @@ def _is_turned(comparison: Comparison) -> bool:
     if comparison.operator in ("=", "!="):
         return expression_text(anonymous(comparison.right)) < expression_text(anonymous(comparison.left))
     return comparison.operator in (">", ">=")
-
-
-def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
-    """An expression with other names for variables."""
-
-    def rule(node: Expression) -> Expression:
-        return replace(node, variable=names[node.variable]) if isinstance(node, Attribute) else node
-
-    return transform(expression, rule)

@@ -1,11 +1,11 @@
 """What joins of partial matches cost, for trees of one clause and for nodes that many clauses share.
 
 A node joins the partial matches of its children. Tuples in scope and partial matches per unit of the clock are those of
-`kleene.plan.cost`: one side is gone through, and for each of its partial matches the other side is looked up. Beside a leaf the
-other side is gone through, of two leaves the rarer one; every tuple in scope of which each side satisfies its own conditions is
-evaluated; what satisfies the conditions between the sides is kept. If neither side is a leaf, the one that is looked up must
-first be gone through to put it in order, and all of it that ends close enough is evaluated. Leaves are lists of events and cost
-the same in every plan: nothing.
+`kleene.plan.order.cost`: one side is gone through, and for each of its partial matches the other side is looked up. Beside a
+leaf the other side is gone through, of two leaves the rarer one; every tuple in scope of which each side satisfies its own
+conditions is evaluated; what satisfies the conditions between the sides is kept. If neither side is a leaf, the one that is
+looked up must first be gone through to put it in order, and all of it that ends close enough is evaluated. Leaves are lists of
+events and cost the same in every plan: nothing.
 
 Conditions that read the same event seldom hold independently of each other: a price that is lower than one is not often higher
 than another. How often several hold together is seen from tuples that all conditions were evaluated on.
@@ -22,9 +22,9 @@ from operator import or_
 from typing import NamedTuple
 
 from kleene.pattern.predicates import Expression
-from kleene.plan.cost import LARGEST, PARTIAL, SCOPE, Model, Subsets
 from kleene.plan.multi.clauses import Clause, Condition, ordered
-from kleene.plan.statistics import UNKNOWN_SELECTIVITY
+from kleene.plan.order.cost import LARGEST, PARTIAL, SCOPE, Model, Subsets
+from kleene.plan.order.statistics import UNKNOWN_SELECTIVITY
 
 EVALUATION = 6.0
 """Nanoseconds to evaluate what a join asks of one candidate; those of a single query are compiled and take half of it."""

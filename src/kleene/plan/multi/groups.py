@@ -15,10 +15,11 @@ from kleene.pattern.operators import Event
 from kleene.pattern.operators import Sequence as SequencePattern
 from kleene.pattern.policies import Output
 from kleene.pattern.predicates import Expression
-from kleene.plan.keys import always_has, key_attributes
-from kleene.plan.lazy import LazyBranch, LazyPlan
+from kleene.plan.analysis.keys import always_has, key_attributes
+from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
 from kleene.plan.limits import Limits
-from kleene.plan.multi.clauses import Clause, Leaf, clauses_of, leaf_of, renamed
+from kleene.plan.multi.clauses import Clause, Leaf, clauses_of, leaf_of
+from kleene.plan.operators import renamed
 
 
 @dataclass(frozen=True, slots=True)

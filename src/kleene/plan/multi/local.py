@@ -14,10 +14,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
-from kleene.plan.cost import LARGEST, PARTIAL, SCOPE
 from kleene.plan.multi.cost import EVALUATION, Estimates, reach
 from kleene.plan.multi.nodes import Tree
-from kleene.plan.orders import MOST_STEPS
+from kleene.plan.order.cost import LARGEST, PARTIAL, SCOPE
+from kleene.plan.order.orders import MOST_STEPS
 
 Part = tuple[int, Tree]
 """A set of positions that is not divided, and its tree."""

@@ -1,0 +1,240 @@
+"""Lazy evaluation: partial matches extended by those of the candidates in their scopes that satisfy the conditions.
+
+Events, candidates and partial matches are those of `kleene.engine.lazy.kernels.chain`. Cost: 1-2 ns a candidate that is
+evaluated, and some nanoseconds a partial match that is written.
+"""
+
+from __future__ import annotations
+
+from kleene.common.arrays import Array
+from kleene.engine.kernels import LazyFilter, inlined, kernel
+from kleene.engine.kernels.rows import lower_bound
+
+PARTIAL, OFFSET, COUNT = range(3)
+"""Entries of the `state` array: where to go on, and how many partial matches were written."""
+
+DONE, OUTPUT_FULL = 0, 1
+
+
+@inlined
+def _alike(
+    partial: int, count: int, reads: Array, parts: Array, low: Array, high: Array, room: int
+) -> tuple[int, int, int, int]:
+    """The end of the partial matches from one on that have the same events in the slots `reads`, the candidates that lie in
+    their scopes, without gaps and at most `room`, and how many more are asked for by one after the other.
+    """
+    first, last = low[partial], high[partial]
+    asked = last - first
+    following = partial + 1
+    while following < count:
+        same = True
+        for index in range(reads.size):
+            same = same and parts[reads[index], following] == parts[reads[index], partial]
+        if not same:
+            break
+        size = high[following] - low[following]
+        if size:
+            wider_first, wider_last = min(first, low[following]), max(last, high[following])
+            if low[following] > last or high[following] < first or wider_last - wider_first > room:
+                break
+            first, last = wider_first, wider_last
+        asked += size
+        following += 1
+    return following, first, last, asked - (last - first)
+
+
+@inlined
+def _copy(values: Array, out: Array) -> None:
+    """Numbers from another kind of array. A loop over a part of an array is compiled to vector instructions, one from a
+    number to another is not: indices might be negative, which count from the end.
+    """
+    for index in range(values.size):
+        out[index] = values[index]
+
+
+@inlined
+def _fill(value: int, out: Array) -> None:
+    for index in range(out.size):
+        out[index] = value
+
+
+@inlined
+def _append(
+    partial: int,
+    component: int,
+    further: bool,
+    parts: Array,
+    slots: Array,
+    selected: Array,
+    begin: int,
+    kept: int,
+    out: Array,
+    written: int,
+) -> None:
+    """Writes a partial match with each of its selected candidates."""
+    for slot in range(parts.shape[0]):
+        _fill(parts[slot, partial], out[slot, written : written + kept])
+    _copy(selected[begin : begin + kept], out[slots[1, component], written : written + kept])
+    if not further and slots[0, component] != slots[1, component]:
+        _copy(selected[begin : begin + kept], out[slots[0, component], written : written + kept])
+
+
+@kernel
+def extend(
+    further: bool,
+    chosen: Array,
+    asked: Array,
+    reads: Array,
+    worth: int,
+    count: int,
+    parts: Array,
+    sets: Array,
+    slots: Array,
+    distinct: Array,
+    bound_set: int,
+    low: Array,
+    high: Array,
+    candidates: Array,
+    bound: Array,
+    selected: Array,
+    state: Array,
+    out: Array,
+    out_sets: Array,
+    lazy_filter: LazyFilter,
+    rows: int,
+    ints: Array,
+    floats: Array,
+    valid: Array,
+    constants: Array,
+) -> int:
+    """Extends partial matches by each of their candidates that satisfies the conditions, until the output is full.
+
+    `chosen` and `asked` have one entry, the component and its conditions (a chain), or one for each partial match (a tree);
+    in a tree `sets` has the bound components, and the one bound last. `further` extends a Kleene component by another element.
+
+    Partial matches of a chain come in its order, so those that have the events in common which the conditions read (the slots
+    `reads`) often follow each other: their candidates are decided together, and each takes those in its scope, if that saves
+    the evaluation of more than `worth` candidates for each.
+    """
+    room = out.shape[1]
+    width = parts.shape[0]
+    tree = chosen.size > 1
+    site = 1 if further else 0
+    alike_end = 0
+    decided = -1
+    written = 0
+    for partial in range(state[PARTIAL], count):
+        at = low[partial] + state[OFFSET]
+        if at >= high[partial]:
+            state[OFFSET] = 0
+            continue
+        component = chosen[partial] if tree else chosen[0]
+        conditions = asked[partial] if tree else asked[0]
+        have = sets[0, partial] if tree else bound_set
+        apart = distinct[component] & have
+        if conditions:
+            for slot in range(width):
+                bound[slot] = parts[slot, partial]
+        if conditions and not tree and apart == 0 and partial >= alike_end and state[OFFSET] == 0:
+            alike_end, first, last, saved = _alike(partial, count, reads, parts, low, high, room)
+            decided = -1
+            if last - first <= room and saved > worth * (alike_end - partial):
+                _copy(candidates[first:last], selected)
+                decided = lazy_filter(
+                    2 * component + site, conditions, last - first, rows, bound.ctypes, selected.ctypes, ints.ctypes,
+                    floats.ctypes, valid.ctypes, constants.ctypes,
+                )  # fmt: skip
+        if decided >= 0 and partial < alike_end:
+            begin = lower_bound(selected, 0, decided, candidates[at])
+            kept = lower_bound(selected, begin, decided, candidates[high[partial] - 1] + 1) - begin
+            if kept > room - written:
+                state[PARTIAL] = partial
+                state[COUNT] = written
+                return OUTPUT_FULL
+            _append(partial, component, further, parts, slots, selected, begin, kept, out, written)
+            written += kept
+            continue
+        while at < high[partial]:
+            piece = min(high[partial] - at, room - written)
+            if piece == 0:
+                state[PARTIAL] = partial
+                state[COUNT] = written
+                return OUTPUT_FULL
+            _copy(candidates[at : at + piece], selected)
+            at += piece
+            state[OFFSET] += piece
+            kept = piece
+            if conditions:
+                kept = lazy_filter(
+                    2 * component + site, conditions, piece, rows, bound.ctypes, selected.ctypes, ints.ctypes,
+                    floats.ctypes, valid.ctypes, constants.ctypes,
+                )  # fmt: skip
+            if apart:
+                piece = kept
+                kept = 0
+                for index in range(piece):
+                    place = selected[index]
+                    differs = True
+                    for other in range(distinct.size):
+                        if (apart >> other) & 1 and parts[slots[0, other], partial] == place:
+                            differs = False
+                    selected[kept] = place
+                    kept += 1 if differs else 0
+            if kept == 0:
+                continue
+            _append(partial, component, further, parts, slots, selected, 0, kept, out, written)
+            if tree:
+                _fill(have | (1 << component), out_sets[0, written : written + kept])
+                _fill(component, out_sets[1, written : written + kept])
+            written += kept
+        state[OFFSET] = 0
+    state[PARTIAL] = count
+    state[COUNT] = written
+    return DONE
+
+
+@kernel
+def count_held(
+    component: int,
+    conditions: int,
+    parts: Array,
+    slots: Array,
+    scratch: Array,
+    lazy_filter: LazyFilter,
+    rows: int,
+    ints: Array,
+    floats: Array,
+    valid: Array,
+    constants: Array,
+) -> int:
+    """Counts the tuples of single events that satisfy conditions which are decided when a component is bound.
+
+    `scratch` has room for the slots of a tuple and one place more.
+    """
+    width = parts.shape[0]
+    held = 0
+    bound, selected = scratch[:width], scratch[width:]
+    for entry in range(parts.shape[1]):
+        for slot in range(width):
+            bound[slot] = parts[slot, entry]
+        selected[0] = parts[slots[0, component], entry]
+        held += lazy_filter(
+            2 * component, conditions, 1, rows, bound.ctypes, selected.ctypes, ints.ctypes, floats.ctypes, valid.ctypes,
+            constants.ctypes,
+        )  # fmt: skip
+    return held
+
+
+@kernel
+def read_elements(nodes: Array, lengths: Array, node_place: Array, node_before: Array, offsets: Array, places: Array) -> None:
+    """Writes the elements that chains of nodes hold, one list after the other."""
+    end = 0
+    for entry in range(nodes.size):
+        end += lengths[entry]
+        offsets[entry + 1] = end
+        node = nodes[entry]
+        at = end
+        while node >= 0:
+            at -= 1
+            places[at] = node_place[node]
+            node = node_before[node]

@@ -1,0 +1,116 @@
+"""Hashes that identify events and matches by content, the same on every machine, runtime and batch boundary.
+
+64-bit multiply-xorshift mixing. An event's hash is over its columns in a fixed order, a match's is a
+multilinear one over the hashes of its components, mixed: the sum of hash times factor, each component with a factor of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kleene.common.arrays import Array
+from kleene.engine.kernels import inlined, kernel
+
+FIRST_FACTOR = 0x9E3779B97F4A7C15
+NEXT_FACTOR = 0xD6E8FEB86659FD93
+"""The factor of the first component."""
+
+
+@inlined
+def _mix(value: Any) -> Any:
+    value ^= value >> np.uint64(32)
+    value *= np.uint64(0xD6E8FEB86659FD93)
+    value ^= value >> np.uint64(32)
+    value *= np.uint64(0xD6E8FEB86659FD93)
+    value ^= value >> np.uint64(32)
+    return value
+
+
+@kernel
+def absorb(hashes: Array, values: Array) -> None:
+    """Mixes one column of 64-bit words into the rows' hashes, in place."""
+    for row in range(hashes.size):
+        hashes[row] = _mix(hashes[row] * np.uint64(0x9E3779B97F4A7C15) + values[row])
+
+
+@kernel
+def absorb_at(hashes: Array, values: Array, rows: Array) -> None:
+    """The same with a column of integers of any width, of which row n has the value at `rows[n]`."""
+    for row in range(hashes.size):
+        word = np.uint64(np.int64(values[rows[row]]))
+        hashes[row] = _mix(hashes[row] * np.uint64(0x9E3779B97F4A7C15) + word)
+
+
+@kernel
+def hash_nanoseconds(values: Array, words: Array) -> None:
+    """One word per time in nanoseconds: that of its microseconds, so that the unit of a column does not matter; what is finer
+    is added to it, times a factor.
+    """
+    for row in range(words.size):
+        whole = values[row] // 1000
+        rest = values[row] - whole * 1000
+        words[row] = np.uint64(whole) + np.uint64(rest) * np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def list_unknown(places: Array, known: Array, unknown: Array) -> int:
+    """Lists the places that are not known, and makes them known; returns their number."""
+    count = 0
+    for position in range(places.size):
+        place = places[position]
+        if not known[place]:
+            known[place] = True
+            unknown[count] = place
+            count += 1
+    return count
+
+
+@kernel
+def hash_strings(offsets: Array, data: Array, hashes: Array) -> None:
+    """One 64-bit word per string: its bytes, eight at a time, and its length."""
+    for row in range(hashes.size):
+        begin = offsets[row]
+        end = offsets[row + 1]
+        word = np.uint64(end - begin)
+        position = begin
+        while position < end:
+            chunk = np.uint64(0)
+            stop = min(position + 8, end)
+            for byte in range(position, stop):
+                chunk = (chunk << np.uint64(8)) | np.uint64(data[byte])
+            word = _mix(word * np.uint64(0x9E3779B97F4A7C15) + chunk)
+            position = stop
+        hashes[row] = word
+
+
+@kernel
+def hash_lists(offsets: Array, places: Array, hashes: Array, words: Array) -> None:
+    """One word per list of events: the number of its elements and their hashes, in order."""
+    for row in range(words.size):
+        word = np.uint64(offsets[row + 1] - offsets[row])
+        factor = np.uint64(FIRST_FACTOR)
+        for position in range(offsets[row], offsets[row + 1]):
+            word += hashes[places[position]] * factor
+            factor = factor * np.uint64(NEXT_FACTOR) | np.uint64(1)
+        words[row] = _mix(word)
+
+
+@kernel
+def add_events(values: Array, hashes: Array, places: Array, factor: Any) -> None:
+    """Adds a component's events to the multilinear hashes of their matches."""
+    for match in range(values.size):
+        values[match] += hashes[places[match]] * factor
+
+
+@kernel
+def finish_ids(values: Array) -> None:
+    """Makes ids of the multilinear hashes, in place."""
+    for match in range(values.size):
+        values[match] = _mix(values[match])
+
+
+def next_factor(factor: int) -> int:
+    """The factor of the next component."""
+    return (factor * NEXT_FACTOR | 1) % 2**64

@@ -1,0 +1,330 @@
+"""The transformation operator: matches become rows (semantics, section 6).
+
+A match row has `query`, `match_id`, `match_start`, `match_end`, then one struct per variable (a list of structs for a Kleene
+variable, NULL for one of another branch) or the RETURN columns. The id is a hash of the query and of the events' contents (the
+columns that the plan reads), so it is the same in every runtime and batch, and in every unit of time; identical simultaneous
+events are told apart by their number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kleene.common.arrays import Array
+from kleene.common.columns import RepeatedText, take, time_type, view
+from kleene.engine.events.placed import PlacedColumns
+from kleene.engine.expressions.vectorized import widen
+from kleene.engine.matches.kernels.identity import (
+    FIRST_FACTOR,
+    absorb,
+    absorb_at,
+    add_events,
+    finish_ids,
+    hash_lists,
+    hash_nanoseconds,
+    hash_strings,
+    list_unknown,
+    next_factor,
+)
+from kleene.engine.matches.match_values import Gather, MatchEvaluator, MatchRows, as_list
+from kleene.engine.matches.matches import Matches
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.operators import Event
+from kleene.pattern.policies import LogicalQuery
+from kleene.pattern.predicates import Expression
+from kleene.pattern.text import query_text
+from kleene.plan.operators import Transformation
+
+NULL_WORD = np.uint64(0x5BD1E9955BD1E995)
+
+WORTH_KEEPING = 8
+"""Hashes are kept from one in so many events on: before, a place for each event costs more than hashing some events twice."""
+
+AT_ONCE = 1 << 12
+"""Beginning to hash some events takes about as long as hashing so many."""
+
+
+class WrittenPlan(Protocol):
+    """What the writer needs of a plan."""
+
+    @property
+    def bound(self) -> BoundQuery: ...
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the events that the plan reads."""
+
+    @property
+    def transformation(self) -> Transformation: ...
+
+
+class MatchWriter:
+    """Writes the matches of one plan."""
+
+    def __init__(self, plan: WrittenPlan, events: pa.Schema) -> None:
+        self._bound = plan.bound
+        self._columns = plan.columns
+        self._returns = plan.transformation.columns
+        self._events = events
+        self._components = [event for event in plan.bound.components if not event.negated]
+        """The positive components of all branches, in order of appearance."""
+        self._struct = pa.struct([events.field(name).with_nullable(True) for name in plan.columns])
+        self._time = plan.bound.schema.time
+        self._seed = np.uint64(query_seed(plan.bound.query))
+        self._names = RepeatedText(plan.bound.query.name)
+        self.schema = self._output_schema()
+
+    def _output_schema(self) -> pa.Schema:
+        time = time_type(self._events.field(self._time).type)
+        head = [
+            pa.field("query", pa.string(), nullable=False),
+            pa.field("match_id", pa.int64(), nullable=False),
+            pa.field("match_start", time, nullable=False),
+            pa.field("match_end", time, nullable=False),
+        ]
+        if self._returns:
+            matches = _no_matches(self._components)
+            returned = self._returned(lambda name, _: pa.nulls(0, self._events.field(name).type), matches)
+            return pa.schema([*head, *(pa.field(alias, returned(item).type) for alias, item in self._returns)])
+        return pa.schema([*head, *(pa.field(event.variable, self._type_of(event)) for event in self._components)])
+
+    def _type_of(self, event: Event) -> pa.DataType:
+        return pa.list_(self._struct) if event.is_kleene else self._struct
+
+    def narrow(self, names: Sequence[str]) -> None:
+        """Leaves out all columns but these, and what has to be computed for the others."""
+        self.schema = pa.schema([self.schema.field(name) for name in names], self.schema.metadata)
+
+    def write(self, events: PlacedColumns, hashes: EventHashes, matches: Matches) -> pa.RecordBatch:
+        """The rows of matches."""
+        gather = _once(events.gather)
+        returned = self._returned(gather, matches)
+        columns: dict[str, Callable[[], pa.Array]] = {
+            "query": lambda: self._names.times(matches.count),
+            "match_id": lambda: self._match_ids(hashes, matches),
+            "match_start": lambda: gather(self._time, matches.first),
+            "match_end": lambda: gather(self._time, matches.last),
+        }
+        if self._returns:
+            columns |= {alias: partial(returned, item) for alias, item in self._returns}
+        else:
+            columns |= {event.variable: partial(self._variable, event, gather, matches) for event in self._components}
+        return pa.RecordBatch.from_arrays([columns[name]() for name in self.schema.names], schema=self.schema)
+
+    def _variable(self, event: Event, gather: Gather, matches: Matches) -> pa.Array:
+        """The events of a variable: structs, lists of structs for Kleene, NULL where it is absent."""
+        if event.variable in matches.singles:
+            return self._structs(gather, matches.singles[event.variable])
+        if event.variable in matches.lists:
+            offsets, places = matches.lists[event.variable]
+            return as_list(offsets, self._structs(gather, places))
+        return pa.nulls(matches.count, self._type_of(event))
+
+    def _structs(self, gather: Gather, places: Array) -> pa.Array:
+        children = [gather(name, places) for name in self._columns]
+        return pa.StructArray.from_arrays(children, fields=list(self._struct))
+
+    def _returned(self, gather: Gather, matches: Matches) -> Callable[[Expression], pa.Array]:
+        """Computes a RETURN column."""
+        return MatchEvaluator(self._bound, gather, MatchRows(matches)).returned
+
+    def _match_ids(self, hashes: EventHashes, matches: Matches) -> pa.Array:
+        """A hash of the query and of the events under each variable; an absent variable only skips its factor."""
+        buffer = pa.allocate_buffer(8 * matches.count)
+        ids = np.frombuffer(buffer, np.uint64)
+        ids[:] = self._seed
+        factor = FIRST_FACTOR
+        with np.errstate(over="ignore"):
+            for event in self._components:
+                if event.variable in matches.singles:
+                    add_events(ids, *hashes.at(matches.singles[event.variable]), np.uint64(factor))
+                elif event.variable in matches.lists:
+                    offsets, elements = matches.lists[event.variable]
+                    words = np.empty(matches.count, np.uint64)
+                    known, places = hashes.at(elements)
+                    hash_lists(offsets, places, known, words)
+                    ids += words * np.uint64(factor)
+                factor = next_factor(factor)
+            finish_ids(ids)
+        return pa.Array.from_buffers(pa.int64(), matches.count, [None, buffer])
+
+
+def query_seed(query: LogicalQuery) -> int:
+    """A hash of the query's meaning: its name and canonical text."""
+    digest = hashlib.blake2b(f"{query.name}\0{query_text(query)}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
+
+
+def _once(gather: Gather) -> Gather:
+    """Gathers each column at the same array of places only once."""
+    found: dict[tuple[int, str], tuple[Array, pa.Array]] = {}
+
+    def column(name: str, places: Array) -> pa.Array:
+        key = (id(places), name)
+        if key not in found:
+            found[key] = places, gather(name, places)  # with the places, so that their id stays theirs
+        return found[key][1]
+
+    return column
+
+
+def _no_matches(components: Sequence[Event]) -> Matches:
+    """No matches in which no variable is absent, to see the types of what is computed from them."""
+    nothing = np.empty(0, np.int64)
+    singles = {event.variable: nothing for event in components if not event.is_kleene}
+    lists = {event.variable: (np.zeros(1, np.int64), nothing) for event in components if event.is_kleene}
+    return Matches(0, singles, lists, nothing, nothing)
+
+
+class EventHashes:
+    """A hash of each event's content, computed for the events that matches need."""
+
+    def __init__(self, events: PlacedColumns, rank: Array, columns: tuple[str, ...], *, tied: bool) -> None:
+        self._events = events
+        self._rank = rank
+        self._columns = columns
+        self._tied = tied
+        """Identical simultaneous events are told apart among all events, so where there are ties all are computed."""
+        self._asked = 0
+        self._times = 0
+        """How many events were asked for, and how often the hashes that are kept."""
+        self._hashes: Array | None = None
+        """By place, once it is worth keeping them."""
+        self._is_complete = False
+        self._known = self._unknown = np.empty(0, np.int64)
+
+    def at(self, places: Array) -> tuple[Array, Array]:
+        """Hashes, and where in them those of the events at some places are."""
+        self._asked += places.size
+        if self._hashes is None and not self._tied and WORTH_KEEPING * self._asked < len(self._events):
+            return self._hashed(lambda name: self._events.source(name, places), places.size), np.arange(places.size)
+        return self._kept(places), places
+
+    def of_events(self, places: Array, columns: Mapping[str, pa.Array]) -> Array:
+        """The hashes of the events at some places, whose columns have been gathered."""
+        if self._tied:
+            return self._kept(places).take(places)
+        return self._hashed(lambda name: (columns[name], None), places.size)
+
+    def _kept(self, places: Array) -> Array:
+        """The hashes by place, filled for some places."""
+        if self._is_complete or ((self._tied or AT_ONCE * self._times >= len(self._events)) and self._complete()):
+            assert self._hashes is not None
+            return self._hashes
+        self._times += 1
+        count = len(self._events)
+        if self._hashes is None:
+            self._hashes = np.empty(count, np.uint64)
+            self._known, self._unknown = np.zeros(count, bool), np.empty(count, np.int64)
+        new = self._unknown[: list_unknown(places, self._known, self._unknown)]
+        self._hashes[new] = self._hashed(lambda name: self._events.source(name, new), new.size)
+        return self._hashes
+
+    def _complete(self) -> bool:
+        """Hashes all events; returns whether that was possible: a time that no match has may be out of its range."""
+        try:
+            hashes = self._hashed(lambda name: (self._events.by_row(name), None), len(self._events))
+        except pa.ArrowInvalid:
+            if self._tied:
+                raise
+            self._times = 0  # it is tried again after as many calls
+            return False
+        self._hashes, self._is_complete = self._events.by_place(hashes), True
+        if self._tied:
+            self._tell_apart(self._hashes)
+        return True
+
+    def _hashed(self, source: Callable[[str], tuple[pa.Array, Array | None]], count: int) -> Array:
+        """Hashes of so many events; `source` gives a column and the rows of it that they are, None for all as they are."""
+        hashes = np.zeros(count, np.uint64)
+        with np.errstate(over="ignore"):
+            for name in self._columns:
+                column, rows = source(name)
+                if rows is not None and _is_words(column):
+                    absorb_at(hashes, _integers(column), rows)
+                elif (words := _words(column if rows is None else take(column, rows))) is not None:
+                    absorb(hashes, words)
+        return hashes
+
+    def _tell_apart(self, hashes: Array) -> None:
+        """Only repeated events carry their number: whether others tie depends on what else is in the working set."""
+        ordinals = _ordinals(self._rank, hashes)
+        repeated = np.flatnonzero(ordinals)
+        told_apart = hashes[repeated]
+        with np.errstate(over="ignore"):
+            absorb(told_apart, ordinals[repeated])
+        hashes[repeated] = told_apart
+
+
+def _ordinals(rank: Array, hashes: Array) -> Array:
+    """Numbers identical simultaneous rows 0, 1, ... in the order they stand."""
+    order = np.lexsort((hashes, rank))
+    sorted_hashes, sorted_rank = hashes[order], rank[order]
+    new = np.ones(order.size, bool)
+    new[1:] = (sorted_hashes[1:] != sorted_hashes[:-1]) | (sorted_rank[1:] != sorted_rank[:-1])
+    positions = np.arange(order.size)
+    ordinals = np.empty(order.size, np.uint64)
+    ordinals[order] = positions - np.maximum.accumulate(np.where(new, positions, 0))
+    return ordinals
+
+
+def _is_words(column: pa.Array) -> bool:
+    """Whether values are their own words, up to their width."""
+    kind = column.type
+    words = pa.types.is_signed_integer(kind) or (pa.types.is_timestamp(kind) and kind.unit == "us")
+    return bool(words and column.null_count == 0)
+
+
+def _integers(column: pa.Array) -> Array:
+    """The values that are their own words, as they are in memory."""
+    return view(column).view(f"i{column.type.bit_width // 8}")
+
+
+def _words(column: pa.Array) -> Array | None:
+    """One 64-bit word per value, the same for equal values of any width or unit; None for lists and structs."""
+    if pa.types.is_dictionary(column.type) and column.null_count == 0:
+        distinct = _words(column.dictionary)
+        return None if distinct is None else distinct.take(column.indices.to_numpy(zero_copy_only=False))
+    if _is_words(column):
+        return _integers(column).astype(np.int64, copy=False).view(np.uint64)
+    # An unsigned word of 64 bits is as good as a signed one.
+    column = column.cast(pa.int64(), safe=False) if column.type == pa.uint64() else widen(column)
+    known = None
+    if column.null_count:
+        known = column.is_valid().to_numpy(zero_copy_only=False)
+    words = _plain_words(column)
+    if words is not None and known is not None:
+        words = np.where(known, words, NULL_WORD)
+    return words
+
+
+def _plain_words(column: pa.Array) -> Array | None:
+    kind = column.type
+    if pa.types.is_string(kind):
+        hashes = np.empty(len(column), np.uint64)
+        offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+        data = column.buffers()[2]
+        hash_strings(offsets, np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8), hashes)
+        return hashes
+    if pa.types.is_floating(kind):
+        values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False) + 0.0
+        return np.where(np.isnan(values), np.nan, values).view(np.uint64)
+    if pa.types.is_interval(kind):
+        return None
+    if pa.types.is_time32(kind):
+        column = column.cast(pa.int32())
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int64())
+    if (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)) and kind.unit == "ns":
+        words = np.empty(len(column), np.uint64)
+        hash_nanoseconds(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False), words)
+        return words
+    if pa.types.is_integer(column.type) or pa.types.is_temporal(column.type):
+        return np.asarray(pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)).view(np.uint64)
+    return None

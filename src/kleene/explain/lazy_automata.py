@@ -1,0 +1,435 @@
+"""The automata of lazy evaluation, with their edges, conditions and scopes: what a reader of the lazy-NFA paper expects to see.
+
+`eager_graph` is the sequence NFA of section 3.2.1: events are taken as they come, and ignored as well. `chain_graph` is section
+5: components are taken in a given order, events of components yet to be taken are stored, those of components already taken
+ignored. `tree_graph` is section 6: a state for every order in which some components may have been taken, at which the most
+selective of the others is taken next.
+
+A take edge has a scope (s, f) (section 4): what it takes follows s and precedes f. The printed formula of section 5 picks the
+latest and the earliest of the bound events in *selectivity* order; it has to be *sequence* order. In a sequence a, b, c, d that
+is bound in the order b, a, d, c, the scope of c begins at b, where the formula has a. Where the order is partial (AND), a scope
+may have several bounds: `(max(a, b), finish)`. Of section 6, the last layer is that of n - 1 components taken, and a take edge
+leads to the state of its own order.
+
+Nothing is executed from here: the engine (`kernels/lazy.py`) extends partial matches with all candidates in scope at once,
+stored and later ones alike, in the same orders and with the same conditions. A Kleene component is taken as a whole, `a[]`; in
+a tree, after all single ones.
+
+Cost: a tree of n components has some n! e states. Only its first layers are made, unless more are asked for.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import perm
+
+from kleene.explain.automata import FINAL, Formula, Within, length_text
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.normalize import Branch
+from kleene.pattern.operators import Event
+from kleene.pattern.predicates import (
+    Attribute,
+    Comparison,
+    Element,
+    Equivalence,
+    Expression,
+    In,
+    Length,
+    Literal,
+    variables,
+)
+from kleene.pattern.text import name_text
+from kleene.plan.analysis.keys import always_has
+
+MOST_STATES = 64
+"""How many states of a tree are made unless more are asked for: all of four components (42), three layers of five (26)."""
+
+TRUE = Formula()
+
+
+class Action(enum.Enum):
+    """What an automaton does with an event (sections 3.2 and 4)."""
+
+    TAKE = "take"
+    """Adds it to the partial match."""
+    STORE = "store"
+    """Keeps it in the input buffer, for a later take."""
+    IGNORE = "ignore"
+    """Passes it over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a take edge looks for events: after the latest of some bound events and before the earliest of others.
+
+    >>> str(Scope()), str(Scope(("a",), ("c", "d")))
+    ('(start, finish)', '(a, min(c, d))')
+    """
+
+    after: tuple[str, ...] = ()
+    """Identifiers of events; none is the keyword *start*: from the beginning of the input buffer."""
+    before: tuple[str, ...] = ()
+    """None is the keyword *finish*: events that are still to come are taken too."""
+
+    def __str__(self) -> str:
+        return f"({one_of('max', self.after) or 'start'}, {one_of('min', self.before) or 'finish'})"
+
+
+@dataclass(frozen=True, slots=True)
+class LazyEdge:
+    """An edge between two states."""
+
+    action: Action
+    source: str
+    target: str
+    names: tuple[str, ...]
+    """The components whose events it is for."""
+    formula: Formula = TRUE
+    scope: Scope | None = None
+    """Of a take edge that looks into the input buffer."""
+    distinct: tuple[str, ...] = ()
+    """Bound events that the one taken must not be, though nothing orders them."""
+    guard: str | None = None
+    """In a tree, what must be true of the input buffer: `nonempty(a, b)` (p_ne), `most_selective(a)` (p_se)."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.action.value}({', '.join(self.names)})"
+
+    def parts(self) -> tuple[str, ...]:
+        """The texts of the conjuncts; the scope is not among them."""
+        own = self.formula.parts() if self.formula != TRUE else ()
+        apart = tuple(f"distinct from {name}" for name in self.distinct)
+        return (*((self.guard,) if self.guard else ()), *own, *apart) or ("TRUE",)
+
+    def __str__(self) -> str:
+        scope = "" if self.scope is None else f" {self.scope}"
+        return f"{self.source} {self.label} {self.target}{scope}: {' AND '.join(self.parts())}"
+
+
+@dataclass(frozen=True, slots=True)
+class LazyGraph:
+    """The states from the start to F, and the edges, those of a state together."""
+
+    states: tuple[str, ...]
+    edges: tuple[LazyEdge, ...]
+    omitted: int = 0
+    """States of a tree that were not made."""
+
+    @property
+    def takes(self) -> tuple[LazyEdge, ...]:
+        return tuple(edge for edge in self.edges if edge.action is Action.TAKE)
+
+    def lines(self) -> list[str]:
+        """The graph as text: a line of states, then a line an edge."""
+        lines = [f"states {' '.join(self.states)}", *map(str, self.edges)]
+        return [*lines, f"and {self.omitted:,} more states"] if self.omitted else lines
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def eager_graph(bound: BoundQuery, branch: Branch) -> LazyGraph:
+    """The eager NFA of a branch that is a sequence."""
+    assert branch.is_sequence, "events are taken in the order of the stream"
+    conditions = _Conditions(bound, branch)
+    every = conditions.names(range(len(branch.positives)))
+    edges: list[LazyEdge] = []
+    for index in range(len(branch.positives)):
+        state, have = f"q{index + 1}", range(index)
+        edges.append(LazyEdge(Action.IGNORE, state, state, every, Formula((), conditions.still_open(have))))
+        taken = conditions.formula(have, index)
+        edges.append(LazyEdge(Action.TAKE, state, _state(branch, index + 1), conditions.names((index,)), taken))
+    return LazyGraph(_chain_states(branch), tuple(edges))
+
+
+def chain_graph(bound: BoundQuery, branch: Branch, order: Sequence[str]) -> LazyGraph:
+    """The chain NFA of a branch that binds its variables in the given order."""
+    conditions = _Conditions(bound, branch)
+    sequence = _indices(branch, order)
+    edges: list[LazyEdge] = []
+    for position, component in enumerate(sequence):
+        state, have, later = f"q{position + 1}", sequence[:position], sequence[position + 1 :]
+        if have:
+            edges.append(LazyEdge(Action.IGNORE, state, state, conditions.names(have)))
+        if later:
+            edges.append(LazyEdge(Action.STORE, state, state, conditions.names(later)))
+        edges.append(conditions.take(state, _state(branch, position + 1), have, component))
+    return LazyGraph(_chain_states(branch), tuple(edges))
+
+
+def tree_graph(bound: BoundQuery, branch: Branch, *, most: int = MOST_STATES) -> LazyGraph:
+    """The tree NFA of a branch: the layers that have no more than so many states together, and their edges."""
+    conditions = _Conditions(bound, branch)
+    made = _orders(branch, most)
+    edges = [edge for order in made for edge in _tree_edges(branch, conditions, order)]
+    omitted = tree_size(branch.positives) - len(made) - 1
+    return LazyGraph((*(_tree_state(branch, order) for order in made), FINAL), tuple(edges), omitted)
+
+
+def tree_size(events: Sequence[Event]) -> int:
+    """How many states the tree of some components has, F among them.
+
+    >>> tree_size([Event((name,), name) for name in "abc"])
+    11
+    """
+    count = len(events)
+    single = sum(not event.is_kleene for event in events)
+    layers = (perm(single, min(size, single)) * perm(count - single, max(0, size - single)) for size in range(count))
+    return sum(layers) + 1
+
+
+def scope_of(events: Sequence[Event], precedes: Collection[tuple[int, int]], have: Collection[int], component: int) -> Scope:
+    """The scope of a component when others are bound.
+
+    >>> events = [Event((name,), name) for name in "abcd"]
+    >>> in_sequence = {(i, j) for i in range(4) for j in range(i + 1, 4)}
+    >>> str(scope_of(events, in_sequence, {1, 0, 3}, 2))
+    '(b, d)'
+    """
+    earlier = [index for index in have if (index, component) in precedes]
+    later = [index for index in have if (component, index) in precedes]
+    return Scope(
+        tuple(end_text(events[index]) for index in _last(earlier, precedes)),
+        tuple(start_text(events[index]) for index in _first(later, precedes)),
+    )
+
+
+def start_text(event: Event) -> str:
+    """The first event of a component, as an identifier."""
+    name = name_text(event.variable)
+    return f"{name}[1]" if event.is_kleene else name
+
+
+def end_text(event: Event) -> str:
+    """The last event of a component, as an identifier."""
+    name = name_text(event.variable)
+    return f"{name}[{name}.LEN]" if event.is_kleene else name
+
+
+def one_of(function: str, names: Sequence[str]) -> str:
+    """The one name, or the function of several.
+
+    >>> one_of("max", ["a"]), one_of("max", ["a", "b"])
+    ('a', 'max(a, b)')
+    """
+    return f"{function}({', '.join(names)})" if len(names) > 1 else "".join(names)
+
+
+def _first(indices: Collection[int], precedes: Collection[tuple[int, int]]) -> list[int]:
+    """Those that none of the others precedes, in order of appearance."""
+    return sorted(index for index in indices if not any((other, index) in precedes for other in indices))
+
+
+def _last(indices: Collection[int], precedes: Collection[tuple[int, int]]) -> list[int]:
+    """Those that precede none of the others, in order of appearance."""
+    return sorted(index for index in indices if not any((index, other) in precedes for other in indices))
+
+
+def _indices(branch: Branch, order: Sequence[str]) -> tuple[int, ...]:
+    places = {event.variable: index for index, event in enumerate(branch.positives)}
+    assert sorted(order) == sorted(places), f"an order of {', '.join(places)}"
+    return tuple(places[variable] for variable in order)
+
+
+def _chain_states(branch: Branch) -> tuple[str, ...]:
+    return tuple(_state(branch, index) for index in range(len(branch.positives) + 1))
+
+
+def _state(branch: Branch, index: int) -> str:
+    return FINAL if index == len(branch.positives) else f"q{index + 1}"
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------
+
+
+def _orders(branch: Branch, most: int) -> list[tuple[int, ...]]:
+    """The orders of taking some, but not all, components: layer by layer, while there are no more than so many."""
+    layer: list[tuple[int, ...]] = [()]
+    found: list[tuple[int, ...]] = []
+    for _ in branch.positives:
+        if len(found) + len(layer) > most:
+            break
+        found += layer
+        layer = [(*order, component) for order in layer for component in _takeable(branch, order)]
+    return found
+
+
+def _takeable(branch: Branch, order: Collection[int]) -> list[int]:
+    """What may be taken next: single components while there are any."""
+    rest = [index for index in range(len(branch.positives)) if index not in order]
+    return [index for index in rest if not branch.positives[index].is_kleene] or rest
+
+
+def _tree_state(branch: Branch, order: tuple[int, ...]) -> str:
+    """The state of an order, by the numbers of the components taken: q0, q3, q32."""
+    if len(order) == len(branch.positives):
+        return FINAL
+    separator = "." if len(branch.positives) > 9 else ""
+    return "q" + (separator.join(str(index + 1) for index in order) or "0")
+
+
+def _tree_edges(branch: Branch, conditions: _Conditions, order: tuple[int, ...]) -> list[LazyEdge]:
+    """The edges of a state. Where one component may be taken, it is the most selective."""
+    state = _tree_state(branch, order)
+    rest = [index for index in range(len(branch.positives)) if index not in order]
+    present = f"nonempty({', '.join(conditions.names(rest))})"
+    edges = []
+    if order:
+        edges.append(LazyEdge(Action.IGNORE, state, state, conditions.names(order)))
+    takeable = _takeable(branch, order)
+    for component in rest:
+        names = conditions.names((component,))
+        selective = f"most_selective({names[0]})" if len(takeable) > 1 else None
+        if component in takeable:
+            waits = f"NOT {present} OR NOT {selective}" if selective else f"NOT {present}"
+            edges.append(LazyEdge(Action.STORE, state, state, names, guard=waits))
+        else:
+            edges.append(LazyEdge(Action.STORE, state, state, names))
+    for component in takeable:
+        selective = f" AND most_selective({conditions.names((component,))[0]})" if len(takeable) > 1 else ""
+        target = _tree_state(branch, (*order, component))
+        edges.append(conditions.take(state, target, order, component, guard=present + selective))
+    return edges
+
+
+# --- conditions -------------------------------------------------------------------------------------------------------
+
+
+class _Conditions:
+    """What take edges ask: each conjunct on the edge that binds the last of its variables."""
+
+    def __init__(self, bound: BoundQuery, branch: Branch) -> None:
+        self._bound = bound
+        self._events = branch.positives
+        self._precedes = branch.order
+
+    def names(self, indices: Collection[int]) -> tuple[str, ...]:
+        """Components by name, in order of appearance; an array is written `a[]`."""
+        return tuple(
+            name_text(event.variable) + ("[]" if event.is_kleene else "")
+            for event in (self._events[index] for index in sorted(indices))
+        )
+
+    def take(self, source: str, target: str, have: Collection[int], component: int, *, guard: str | None = None) -> LazyEdge:
+        """The edge that takes a component when others are bound."""
+        scope = scope_of(self._events, self._precedes, have, component)
+        formula = self.formula(have, component)
+        distinct = self.names(unordered_alike(self._events, self._precedes, have, component))
+        return LazyEdge(Action.TAKE, source, target, self.names((component,)), formula, scope, distinct, guard)
+
+    def formula(self, have: Collection[int], component: int) -> Formula:
+        """What is asked of a component when others are bound."""
+        before = {self._events[index].variable for index in have}
+        event = self._events[component]
+        decided = before | {event.variable}
+        own = [
+            conjunct
+            for conjunct in self._bound.conjuncts
+            if (read := variables(conjunct)) <= decided and (event.variable in read or not (read or before))
+        ]
+        tests = (*self._types(event), *self._agreements(have, component), *self._fixed(event))
+        return Formula(tuple(dict.fromkeys((*tests, *own, *_lengths(event)))), self._window(have, component))
+
+    def still_open(self, have: Collection[int]) -> Within | None:
+        """The timing predicate p_t on the event at hand, whatever it is; none before the first is bound."""
+        if not have:
+            return None
+        first = [start_text(self._events[index]) for index in _first(have, self._precedes)]
+        return self._within(["now"], first)
+
+    def _window(self, have: Collection[int], component: int) -> Within | None:
+        """The window, unless events bound before decide it."""
+        everything = (*have, component)
+        first, last = _first(everything, self._precedes), _last(everything, self._precedes)
+        alone = not have and not self._events[component].is_kleene
+        if alone or component not in (*first, *last):
+            return None
+        return self._within(
+            [end_text(self._events[index]) for index in last], [start_text(self._events[index]) for index in first]
+        )
+
+    def _within(self, last: list[str], first: list[str]) -> Within | None:
+        bound = self._bound
+        if bound.count_window is not None:
+            length, size = bound.count_window, f"{bound.count_window:,}"
+            ends, starts = ([f"position({name})" for name in names] for names in (last, first))
+        elif bound.window is not None:
+            length, size = bound.window, length_text(bound)
+            time = name_text(bound.schema.time)
+            ends, starts = ([name if name == "now" else f"{name}.{time}" for name in names] for names in (last, first))
+        else:
+            return None
+        text = f"{one_of('max', ends)} - {one_of('min', starts)} < {size}"
+        return Within(one_of("max", last), one_of("min", first), length, text)
+
+    def _types(self, event: Event) -> tuple[Expression, ...]:
+        """The type test, where there is a column of types."""
+        column, types = self._bound.schema.type, event.types
+        if column is None:
+            return ()
+        attribute = _attribute(event, column)
+        if len(types) == 1:
+            return (Comparison("=", attribute, Literal(types[0])),)
+        return (In(attribute, tuple(Literal(name) for name in types)),)
+
+    def _fixed(self, event: Event) -> tuple[Expression, ...]:
+        """`[attr = v]` for the component."""
+        return tuple(
+            Comparison("=", _attribute(event, test.name), test.value)
+            for test in self._bound.equivalences
+            if isinstance(test.value, Literal) and self._may_have(event, test.name)
+        )
+
+    def _agreements(self, have: Collection[int], component: int) -> tuple[Expression, ...]:
+        """The equivalence tests: a comparison with the first bound event that surely has the attribute.
+
+        Where none is sure to have it, the test stands as it is written: those that have it agree.
+        """
+        found: list[Expression] = []
+        event = self._events[component]
+        bound_events = [self._events[index] for index in have]
+        for test in self._bound.equivalences:
+            if test.value is not None or not self._may_have(event, test.name):
+                continue
+            sure = [item for item in bound_events if always_has(self._bound, item, test.name)]
+            if sure:
+                its = Attribute(sure[0].variable, test.name, Element.FIRST if sure[0].is_kleene else Element.SINGLE)
+                found.append(Comparison("=", _attribute(event, test.name), its))
+            elif any(self._may_have(item, test.name) for item in bound_events) or event.is_kleene:
+                found.append(Equivalence(test.name))
+        return tuple(found)
+
+    def _may_have(self, event: Event, attribute: str) -> bool:
+        return not all(self._bound.lacks(event_type, attribute) for event_type in event.types)
+
+
+def unordered_alike(
+    events: Sequence[Event], precedes: Collection[tuple[int, int]], have: Collection[int], component: int
+) -> list[int]:
+    """The bound components that could bind the same event as another: of a common type, and not ordered with it."""
+    return [
+        index
+        for index in have
+        if set(events[index].types) & set(events[component].types)
+        and (index, component) not in precedes
+        and (component, index) not in precedes
+    ]
+
+
+def _attribute(event: Event, name: str) -> Attribute:
+    return Attribute(event.variable, name, Element.EACH if event.is_kleene else Element.SINGLE)
+
+
+def _lengths(event: Event) -> tuple[Expression, ...]:
+    """How many elements a Kleene component has."""
+    if event.quantifier is None or not event.is_kleene:
+        return ()
+    found: list[Expression] = []
+    if event.quantifier.low > 1:
+        found.append(Comparison(">=", Length(event.variable), Literal(event.quantifier.low)))
+    if event.quantifier.high is not None:
+        found.append(Comparison("<=", Length(event.variable), Literal(event.quantifier.high)))
+    return tuple(found)

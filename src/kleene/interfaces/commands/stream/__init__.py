@@ -1,0 +1,1 @@
+"""`kleene stream`: sources and sinks by name, progress, and a table of what is found."""

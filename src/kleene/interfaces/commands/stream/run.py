@@ -1,0 +1,126 @@
+"""Running a stream: what Spark reports of it is added up and shown until it ends, fails or is asked to stop.
+
+Reports come by a listener, in a thread of Spark's; this thread takes them from a queue. Asked to stop, it lets the micro-batch
+that is running come to its end: what follows it is begun anew at the next start.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from kleene.interfaces.commands.stream.errors import stream_error
+from kleene.interfaces.commands.stream.progress import Batch, Totals, batch_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from kleene.interfaces.commands.stream.view import View
+
+POLL_SECONDS = 0.2
+PATIENCE_SECONDS = 10
+"""For how long the last reports are waited for."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopping:
+    """Ctrl-C, or a signal to end, asks for a stop; a second one interrupts. `with Stopping() as stopping: stopping.asked`."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._ask) for number in SIGNALS}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signals are handled
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+class Reports(StreamingQueryListener):
+    """The micro-batches of a stream as Spark reports them."""
+
+    def __init__(self) -> None:
+        self._batches: SimpleQueue[tuple[Any, Batch]] = SimpleQueue()
+        self._ended = threading.Event()
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
+        """Whoever started it knows."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        self._batches.put((event.progress.runId, batch_of(event.progress)))
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802, ARG002
+        self._ended.set()
+
+    def of(self, query: StreamingQuery) -> list[Batch]:
+        """Those of a stream that have come since the last call."""
+        found: list[Batch] = []
+        while True:
+            try:
+                run, batch = self._batches.get_nowait()
+            except Empty:
+                return found
+            if str(run) == str(query.runId):
+                found.append(batch)
+
+    def await_end(self) -> None:
+        """Waits for the last report of a stream that has ended."""
+        self._ended.wait(PATIENCE_SECONDS)
+
+
+def run_until_stopped(
+    session: SparkSession, start: Callable[[], StreamingQuery], stopping: Stopping, view: View
+) -> tuple[Totals, Exception | None]:
+    """What a stream came to, and the error that ended it, if one did."""
+    reports = Reports()
+    session.streams.addListener(reports)
+    try:
+        return _follow(start(), reports, stopping, view)
+    except PySparkException as error:
+        raise stream_error(error) from error
+    finally:
+        session.streams.removeListener(reports)
+
+
+def _follow(query: StreamingQuery, reports: Reports, stopping: Stopping, view: View) -> tuple[Totals, Exception | None]:
+    totals = Totals()
+    awaited: int | None = None
+    try:
+        while query.isActive:
+            totals = _added(totals, reports.of(query), view)
+            view.show(totals, "stopping after this micro-batch" if stopping.asked else query.status["message"].lower())
+            if stopping.asked:
+                awaited = totals.batches if awaited is None else awaited
+                if totals.batches > awaited or not query.status["isTriggerActive"]:
+                    break
+            time.sleep(POLL_SECONDS)
+    finally:
+        query.stop()
+    reports.await_end()
+    totals = _added(totals, reports.of(query), view)
+    failure = query.exception()
+    view.show(totals, "failed" if failure else "stopped" if stopping.asked else "all events read")
+    return totals, None if failure is None else stream_error(failure)
+
+
+def _added(totals: Totals, batches: list[Batch], view: View) -> Totals:
+    for batch in batches:
+        totals = totals.after(batch)
+        view.added(batch)
+    return totals

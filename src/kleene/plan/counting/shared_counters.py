@@ -1,0 +1,104 @@
+"""Counter plans that are counted together: the same partitions and window, each different test of an event once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kleene.pattern.bound import BoundQuery
+from kleene.pattern.operators import Event
+from kleene.pattern.operators import Sequence as SequencePattern
+from kleene.pattern.predicates import Expression
+from kleene.plan.analysis.keys import key_attributes
+from kleene.plan.counting.counters import CounterPlan, Scanned, anonymous
+from kleene.plan.limits import Limits
+from kleene.plan.operators import MOST_BITS, renamed
+from kleene.plan.options import AggregateOptions
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCounters:
+    """Plans with what they share: one scan, one pass."""
+
+    plans: tuple[CounterPlan, ...]
+    bound: BoundQuery
+    """Knows the tested components of all plans."""
+    scanned: Scanned
+    bits: tuple[tuple[int, ...], ...]
+    """For each plan: the bit here of each of its own bits."""
+    columns: tuple[str, ...]
+
+    all_rows = False
+
+    @property
+    def options(self) -> AggregateOptions:
+        return self.plans[0].options
+
+    @property
+    def limits(self) -> Limits:
+        return self.plans[0].limits
+
+    @property
+    def window(self) -> int | None:
+        return self.plans[0].bound.window
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        return self.plans[0].partition
+
+
+def alone(plan: CounterPlan) -> SharedCounters:
+    """One plan by itself."""
+    return SharedCounters((plan,), plan.bound, plan.scanned, (tuple(range(len(plan.scanned))),), plan.columns)
+
+
+def together(plans: Sequence[CounterPlan]) -> Iterator[SharedCounters]:
+    """Plans in groups that can be counted together, in order of appearance."""
+    groups: dict[Any, list[CounterPlan]] = {}
+    for plan in plans:
+        bound = plan.bound
+        read = (bound.schema.time, bound.schema.type, bound.schema.order_by)
+        key = (bound.window, plan.partition, key_attributes(bound), plan.options, plan.limits, *read)
+        groups.setdefault(key, []).append(plan)
+    for members in groups.values():
+        yield from _fitting(members)
+
+
+def _fitting(plans: list[CounterPlan]) -> Iterator[SharedCounters]:
+    """Groups whose tests fit into a row's mask."""
+    while plans:
+        count = len(plans)
+        while count > 1 and len(_tests(plans[:count])) > MOST_BITS:
+            count -= 1
+        yield alone(plans[0]) if count == 1 else _shared(tuple(plans[:count]))
+        plans = plans[count:]
+
+
+def _key(event: Event, predicates: tuple[Expression, ...]) -> Any:
+    return frozenset(event.types), frozenset(anonymous(item) for item in predicates)
+
+
+def _tests(plans: Sequence[CounterPlan]) -> dict[Any, tuple[Event, tuple[Expression, ...]]]:
+    found: dict[Any, tuple[Event, tuple[Expression, ...]]] = {}
+    for plan in plans:
+        for event, predicates in plan.scanned:
+            found.setdefault(_key(event, predicates), (event, predicates))
+    return found
+
+
+def _shared(plans: tuple[CounterPlan, ...]) -> SharedCounters:
+    tests = _tests(plans)
+    numbers = {key: number for number, key in enumerate(tests)}
+    scanned = tuple(_renamed(event, predicates, f"e{number}") for number, (event, predicates) in enumerate(tests.values()))
+    first = plans[0].bound
+    functions = dict.fromkeys(item for plan in plans for item in plan.bound.query.functions)
+    pattern = SequencePattern(tuple(event for event, _ in scanned))
+    bound = replace(first, query=replace(first.query, pattern=pattern, functions=tuple(functions)))
+    bits = tuple(tuple(numbers[_key(*item)] for item in plan.scanned) for plan in plans)
+    read = {name for plan in plans for name in plan.columns}
+    return SharedCounters(plans, bound, scanned, bits, tuple(name for name in first.schema.columns if name in read))
+
+
+def _renamed(event: Event, predicates: tuple[Expression, ...], name: str) -> tuple[Event, tuple[Expression, ...]]:
+    return replace(event, variable=name), tuple(renamed(item, {event.variable: name}) for item in predicates)

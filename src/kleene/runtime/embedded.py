@@ -1,0 +1,201 @@
+"""The embedded runtime: one process, Arrow in, Arrow out.
+
+A whole table is sorted by stream order if it is not; a stream of batches must come in stream order and is matched in memory
+bounded by the window.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kleene.common.columns import bytes_of, view
+from kleene.common.errors import BindingError, DataError, Problem, nearest
+from kleene.common.schema import EventSchema
+from kleene.engine.counting.counters import SharedCounterMatcher
+from kleene.engine.kernels.rows import first_descent
+from kleene.engine.matcher import BadRows, Matcher, Metrics
+from kleene.plan.counting.shared_counters import SharedCounters, alone
+from kleene.runtime.encodings import plain_events
+
+SLICE = 1 << 22
+"""Rows handed to the engine at a time."""
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A finished embedded run: matches, rows set aside, counted work."""
+
+    matches: pa.Table
+    bad_rows: pa.Table
+    """With `bad_rows="quarantine"`: the rows set aside, with a `reason` column."""
+    metrics: Metrics
+
+
+def event_stream(events: Any) -> pa.Table | pa.RecordBatchReader:
+    """Events as Arrow: a table as it is, a stream of batches as a reader; pandas, Polars, DuckDB through the Arrow C stream."""
+    if isinstance(events, pa.Table | pa.RecordBatchReader):
+        return plain_events(events)
+    if isinstance(events, pa.RecordBatch):
+        return plain_events(pa.Table.from_batches([events]))
+    if type(events).__module__.partition(".")[0] == "pandas" and type(events).__name__ == "DataFrame":
+        try:
+            return plain_events(_without_guesses(pa.Table.from_pandas(events, preserve_index=False)))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            reason = ": ".join(str(part) for part in error.args)
+            hint = "give every column one type and a name of its own"
+            raise DataError(Problem(f"cannot read the pandas DataFrame: {reason}", hint=hint)) from error
+    if hasattr(events, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(events)
+        # Whatever is held in memory as a whole (a Polars frame, say) may be sorted; a reader is a stream.
+        return plain_events(reader if type(events).__name__.endswith("Reader") else reader.read_all())
+    raise DataError(
+        f"events are of type {type(events).__module__}.{type(events).__qualname__}: neither a Spark DataFrame nor a thing with "
+        "the Arrow C stream interface\n  hint: pass a Spark, pandas or Polars DataFrame, a pyarrow Table or RecordBatchReader"
+    )
+
+
+def _without_guesses(table: pa.Table) -> pa.Table:
+    """A pandas frame that never had a row: pandas calls its columns floats, or objects, and nothing is known of them."""
+    if table.num_rows or not all(pa.types.is_floating(kind) or pa.types.is_null(kind) for kind in table.schema.types):
+        return table
+    return pa.Table.from_arrays([pa.nulls(0)] * table.num_columns, table.column_names)
+
+
+def in_stream_order(table: pa.Table, schema: EventSchema) -> pa.Table:
+    """The table sorted by time and `order_by`; itself if it is sorted already."""
+    names = [schema.time, *schema.order_by]
+    if len(names) == 1 and _ascends(table.column(schema.time)):
+        return table
+    columns: list[pa.ChunkedArray] = []
+    for name in names:
+        column = table.column(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if column.null_count:
+            columns.append(pc.is_valid(column))  # NULL comes first, as in Spark; only new versions of Arrow can be told so
+        if pa.types.is_floating(column.type):
+            columns.append(pc.fill_null(pc.is_nan(column), False))  # NaN comes last; by itself Arrow would put it beside NULL
+        columns.append(column)
+    keys = [(str(number), "ascending") for number in range(len(columns))]
+    order = pc.sort_indices(pa.table(columns, names=[key[0] for key in keys]), sort_keys=keys)
+    return table.take(order)
+
+
+def _ascends(column: pa.ChunkedArray) -> bool:
+    """Whether a column never descends; NULLs (bad rows) are passed over."""
+    latest = None
+    for chunk in column.chunks:
+        values = chunk.drop_null() if chunk.null_count else chunk
+        if len(values) == 0:
+            continue
+        if latest is not None and pc.less(values[0], latest).as_py():
+            return False
+        if pa.types.is_int64(values.type) or pa.types.is_timestamp(values.type):
+            if first_descent(view(values.view(pa.int64()))) >= 0:
+                return False
+        elif len(values) > 1 and not pc.all(pc.less_equal(values[:-1], values[1:])).as_py():
+            return False
+        latest = values[-1]
+    return True
+
+
+def batches_of(events: pa.Table | pa.RecordBatchReader, rows: int = SLICE) -> Iterator[pa.RecordBatch]:
+    """The record batches of a table or stream, none longer than `rows`."""
+    if isinstance(events, pa.Table):
+        yield from events.to_batches(max_chunksize=rows)
+        return
+    for batch in events:
+        for begin in range(0, batch.num_rows, rows):
+            yield batch.slice(begin, rows)
+
+
+def match_batches(matcher: Any, events: Iterator[pa.RecordBatch]) -> Iterator[Any]:
+    """Matches as they become certain."""
+    for batch in events:
+        yield from matcher.feed(batch)
+    yield from matcher.finish()
+
+
+def run_embedded(
+    matcher: Matcher, events: pa.Table | pa.RecordBatchReader, schema: EventSchema, columns: tuple[str, ...] = ()
+) -> Run:
+    """Matches all events; matches have some of their columns or all."""
+    wanted = only(columns, matcher.output_schema)
+    if columns:
+        matcher.compute_only(columns)
+    ordered = in_stream_order(events, schema) if isinstance(events, pa.Table) else events
+    found = []
+    for rows in match_batches(matcher, batches_of(ordered)):
+        found.append(rows.select(wanted.names))
+        matcher.allowance.collected(bytes_of(found[-1]))
+    return finished(matcher.bad_rows, matcher.metrics, pa.Table.from_batches(found, wanted), events.schema)
+
+
+def only(columns: tuple[str, ...], rows: pa.Schema) -> pa.Schema:
+    """The schema of rows with these columns, in this order, or with all."""
+    unknown = [name for name in columns if name not in rows.names]
+    problems = [Problem(f"matches have no column '{name}'", hint=nearest(name, rows.names)) for name in unknown]
+    twice = sorted({name for name in columns if columns.count(name) > 1})
+    problems += [Problem(f"columns has '{name}' twice", hint="name each column once") for name in twice]
+    if problems:
+        raise BindingError(problems)
+    return pa.schema([rows.field(name) for name in columns], rows.metadata) if columns else rows
+
+
+def run_counters(shared: SharedCounters, events: pa.Table, bad_rows: str) -> list[Run]:
+    """Counts the queries of some plans together over a table in stream order: a run for each.
+
+    Where there are bad rows, which are those of a query's own events, every query is counted by itself.
+    """
+    matcher = SharedCounterMatcher(shared, events.schema, bad_rows=bad_rows)
+    found: list[list[pa.RecordBatch]] = [[] for _ in shared.plans]
+    for number, rows in match_batches(matcher, batches_of(events)):
+        found[number].append(rows)
+        matcher.allowance.collected(bytes_of(rows))
+    if matcher.metrics.bad and len(shared.plans) > 1:
+        return [run for plan in shared.plans for run in run_counters(alone(plan), events, bad_rows)]
+    tables = [pa.Table.from_batches(batches, schema) for batches, schema in zip(found, matcher.output_schemas, strict=True)]
+    return [finished(matcher.bad_rows, matcher.metrics, table, events.schema) for table in tables]
+
+
+def finished(bad_rows: BadRows, metrics: Metrics, matches: pa.Table, events: pa.Schema) -> Run:
+    """A run with what was set aside, and warnings of what is not all there."""
+    aside = [batch for batch in bad_rows.batches if batch.num_rows]
+    bad_schema = aside[0].schema if aside else events.append(pa.field("reason", pa.string()))
+    if aside:
+        _warn(f"{metrics.bad:,} bad rows were set aside (see Run.bad_rows)")
+    dropped = dropped_at_limits(metrics)
+    if dropped:
+        _warn(f"{dropped}: the matches are not all there are (see Run.metrics)")
+    return Run(matches, pa.Table.from_batches(aside, bad_schema), metrics)
+
+
+def dropped_at_limits(metrics: Metrics) -> str | None:
+    """What was let go of at the limits, in words; None if nothing was.
+
+    >>> dropped_at_limits(Metrics(dropped_runs=1200, dropped_matches=1))
+    '1,200 runs and 1 match were let go of at the limits'
+    """
+    counted = ((metrics.dropped_runs, "run", "runs"), (metrics.dropped_matches, "match", "matches"))
+    parts = [f"{count:,} {one if count == 1 else many}" for count, one, many in counted if count]
+    if not parts:
+        return None
+    alone = metrics.dropped_runs + metrics.dropped_matches == 1
+    return f"{' and '.join(parts)} {'was' if alone else 'were'} let go of at the limits"
+
+
+def _warn(message: str) -> None:
+    """A warning that points at the caller outside Kleene, however the run was started."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("kleene."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)

@@ -1,0 +1,141 @@
+"""The Spark batch runtime: any DataFrame in, a lazy DataFrame of matches out.
+
+The plan is made once, on the driver. Before the shuffle the DataFrame keeps only rows that some component can bind
+(`spark_push_down`) and columns that the plan reads. Then: shuffle by key, sort by stream order within each partition, and one
+`mapInArrow` in which the engine keeps the state of all keys. What no key divides is cut into slices of time
+(`spark_time_slices`, for counters `spark_slices`), and so are keys that are much larger than others (`spark_skew`). Nothing of
+the session is changed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
+
+from kleene.engine.build import build_matcher
+from kleene.plan.counting.counters import CounterPlan
+from kleene.plan.distribution.slicing import obstacle
+from kleene.plan.optimizer import Plan
+from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only
+from kleene.runtime.spark.frame import (
+    Answer,
+    arrow_schema,
+    distributed,
+    named_batches,
+    type_codes,
+    waits_for_arrival,
+    with_type_codes,
+    worker_interpreter,
+)
+from kleene.runtime.spark.push_down import any_of, bad_row_conditions, quoted, relevant_events
+from kleene.runtime.spark.schemas import from_arrow
+from kleene.runtime.spark.slices.counters import counted_rows
+from kleene.runtime.spark.slices.matches import sliced_matches
+from kleene.runtime.spark.slices.skew import skewed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRun:
+    """A run on Spark, computed when its DataFrames are."""
+
+    matches: DataFrame
+    _find_bad_rows: Callable[[], DataFrame] = field(repr=False)
+    kept: DataFrame | None = None
+    """What is kept for the queries of a workload that are answered together."""
+    distribution: str = ""
+    """How the events are distributed over tasks, in words."""
+
+    @property
+    def bad_rows(self) -> DataFrame:
+        """The input rows with a NULL time, key or type, or an undeclared type, with a `reason` column."""
+        return self._find_bad_rows()
+
+    def unpersist(self) -> None:
+        """Lets go of what is kept; it is computed anew when it is asked for again."""
+        if self.kept is not None:
+            self.kept.unpersist()
+
+
+def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str, ...] = ()) -> SparkRun:
+    """The lazy matches of a plan over a DataFrame, with some of their columns or with all."""
+    events = relevant_events([plan], frame)
+    types = type_codes(plan, frame)
+    if types is not None:
+        events = with_type_codes(plan, events, types)
+    # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
+    matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
+    rows = build_matcher(plan, arrow_schema(frame)).output_schema
+    wanted = only(columns, rows)
+    output = from_arrow(rows if isinstance(plan, CounterPlan) else wanted)
+    ways = (_counted, _sliced, _matched)
+    answer = next(found for way in ways if (found := way(plan, events, types, matcher_policy, output)) is not None)
+    matches = answer.matches.select(*map(quoted, wanted.names)) if isinstance(plan, CounterPlan) else answer.matches
+    return SparkRun(matches, partial(bad_events, plan, frame), distribution=answer.distribution)
+
+
+def _counted(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer | None:
+    """The rows of an aggregate that no key divides, counted by several tasks; None for other plans, and few events."""
+    return counted_rows(plan, events, named_batches(plan, types), bad_rows, output) if isinstance(plan, CounterPlan) else None
+
+
+def _sliced(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer | None:
+    """The matches of events that no key divides, or some key hardly does, in slices of time; None where that does not pay."""
+    if obstacle(plan) is not None:
+        return None
+    sliced = partial(sliced_matches, plan, restored=named_batches(plan, types), bad_rows=bad_rows, output=output)
+    if not plan.keys:
+        return sliced(events)
+    return skewed(plan.keys, events, sliced, lambda rest: _matched(plan, rest, types, bad_rows, output))
+
+
+def _matched(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer:
+    """The matches of relevant events, distributed by key."""
+    events = distributed(plan, events, arrival=waits_for_arrival(plan))
+    with worker_interpreter(events):
+        matches = events.mapInArrow(_match_partition(plan, bad_rows, types, output.names), output)
+    return Answer(matches, f"by {', '.join(plan.keys)}" if plan.keys else f"in one task: {_one_task(plan)}")
+
+
+def _one_task(plan: Plan) -> str:
+    """Why events that no key divides are not cut into slices of time."""
+    return obstacle(plan) or "there are few events, one core, or a window that is long beside them"
+
+
+def _match_partition(
+    plan: Plan, bad_rows: str, types: tuple[str, ...] | None, columns: list[str]
+) -> Callable[[Batches], Batches]:
+    restored = named_batches(plan, types)
+
+    def match(batches: Batches) -> Batches:
+        first = next(batches, None)
+        if first is not None:
+            first = restored(first)
+            matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
+            matcher.compute_only(columns)
+            found = match_batches(matcher, chain([first], map(restored, batches)))
+            yield from (rows.select(columns) for rows in found)
+            dropped = dropped_at_limits(matcher.metrics)
+            if dropped:
+                warnings.warn(f"{dropped} in one task: the matches are not all there are", stacklevel=1)  # the executor's log
+
+    return match
+
+
+def bad_events(plan: Plan, frame: DataFrame) -> DataFrame:
+    """The input rows that cannot be processed, each with the reason."""
+    from pyspark.sql import functions as f
+
+    conditions = bad_row_conditions(plan, frame)
+    reason: Any = None
+    for condition, text in conditions:
+        reason = f.when(condition, f.lit(text)) if reason is None else reason.when(condition, f.lit(text))
+    return frame.where(any_of([condition for condition, _ in conditions])).withColumn("reason", reason)

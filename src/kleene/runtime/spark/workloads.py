@@ -1,0 +1,396 @@
+"""The queries of a workload over a Spark DataFrame: one pass over the data for all queries that can share its shuffle.
+
+A pass reads the rows that matter to any of its queries, shuffles and sorts them once, and feeds them in one `mapInArrow` to all
+matchers side by side: single plans, pattern groups and shared counters. A task gives the matches of each query as they come, a
+row for each Arrow batch, labelled with the query; the result is kept (`persist`), and the DataFrame of a query reads its own
+rows of it. Plans of pattern groups are made once, on the driver, for a sample of the events, and shipped to the tasks.
+
+What a query gives is what it gives alone. An error is that of the queries it concerns: it travels as a row of theirs, and is
+raised where their DataFrames are read.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from kleene.common import errors
+from kleene.common.errors import KleeneError
+from kleene.engine.build import build_matcher, build_shared_matcher
+from kleene.engine.counting.slices import Slice
+from kleene.engine.shared.planner import WORTH, Planner, expected_seconds
+from kleene.engine.time_slices import divided, go_on, lead_of, needs_choice
+from kleene.pattern.bound import BoundQuery
+from kleene.plan.counting.counters import CounterPlan
+from kleene.plan.counting.shared_counters import SharedCounters
+from kleene.plan.distribution.passes import Pass, Passes, Spread, choose_passes, contested
+from kleene.plan.distribution.slicing import obstacle
+from kleene.plan.multi.cost import SharedStatistics
+from kleene.plan.multi.groups import PatternGroup
+from kleene.plan.multi.nodes import SharedPlan
+from kleene.plan.multi.search import SEARCHES, MultiOptions, plan_shared
+from kleene.plan.optimizer import Plan
+from kleene.runtime.embedded import Batches, dropped_at_limits
+from kleene.runtime.spark.batch import SparkRun, bad_events, run_spark
+from kleene.runtime.spark.frame import Answer, arrow_schema, distributed, named_batches, waits_for_arrival, worker_interpreter
+from kleene.runtime.spark.push_down import quoted, relevant_events
+from kleene.runtime.spark.schemas import from_arrow
+from kleene.runtime.spark.slices.blocks import Received
+from kleene.runtime.spark.slices.matches import blocks, lead_of_instants, slicing_of
+from kleene.runtime.spark.slices.skew import skewed
+from kleene.runtime.spark.slices.times import is_small, parallelism
+from kleene.runtime.units import QuerySet, StreamQuery, Unit
+from kleene.runtime.workloads import SAMPLED, table_statistics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LABELLED = StructType(
+    [StructField("query", StringType()), StructField("matches", BinaryType()), StructField("failure", StringType())]
+)
+"""A row for each batch of matches: the query, and the batch as an Arrow stream; or an error."""
+
+LEAST_SECONDS = 1.0
+"""So long may a plan be searched for beside a job on Spark, however few events it was sampled on."""
+
+FIRST_ROWS = 10_000
+"""Rows in which the values of keys are counted."""
+
+
+# --- which passes there are -------------------------------------------------------------------------------------------
+
+
+def passes_of(queries: Sequence[StreamQuery], frame: DataFrame) -> Passes:
+    """The passes for queries that read a DataFrame, or that and composite events.
+
+    Where queries have different keys, but some in common, a small job counts the values of these in the first rows.
+    """
+    alone = {item.name: reason for item in queries if (reason := taken_alone(item.plan, frame)) is not None}
+    sliced = [item.name for item in queries if item.name in alone and share_slices([item.plan])]
+    if len(sliced) > 1:
+        alone = {name: reason for name, reason in alone.items() if name not in sliced}
+    keys = {item.name: item.plan.keys for item in queries if item.name not in alone}
+    return choose_passes(keys, _spread(contested(keys), frame), alone, sliced)
+
+
+def taken_alone(plan: Plan, frame: DataFrame) -> str | None:
+    """Why a query is not put into a pass with others: slices of time divide its events, not a key. None if it may be."""
+    if plan.keys or parallelism(frame) == 1 or is_small(frame):
+        return None
+    if isinstance(plan, CounterPlan):
+        return "no key divides its events: counted in slices of time"
+    return "no key divides its events: matched in slices of time" if obstacle(plan) is None else None
+
+
+def share_slices(plans: Iterable[Plan]) -> bool:
+    """Whether plans can be answered in the same slices of time: all that each needs lies in a window before a slice."""
+    return all(
+        obstacle(plan) is None
+        and not needs_choice(plan)
+        and lead_of(plan).instants is not None
+        and (plan.keys or not isinstance(plan, CounterPlan))
+        for plan in plans
+    )
+
+
+def _spread(names: Sequence[str], frame: DataFrame) -> Spread:
+    known = [name for name in names if name in frame.columns]
+    if not known:
+        return Spread()
+    rows = frame.select(*(quoted(name) for name in known)).limit(FIRST_ROWS).collect()
+    values = {name: max(1, len({row[place] for row in rows})) for place, name in enumerate(known)}
+    return Spread(values, parallelism(frame))
+
+
+# --- one pass ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is matched together in a pass, and how, if that was decided on the driver."""
+
+    unit: Unit
+    plan: SharedPlan | None = None
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of its queries."""
+        plan = self.unit.plan
+        if isinstance(plan, PatternGroup):
+            return tuple(plan.plans.values())
+        return plan.plans if isinstance(plan, SharedCounters) else (plan,)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.unit.plan.columns
+
+    @property
+    def lead(self) -> int:
+        """In slices of time, of how many instants before a slice the events matter."""
+        return max(instants for plan in self.plans if (instants := lead_of(plan).instants) is not None)
+
+    def matcher(self, events: pa.Schema) -> Any:
+        """A matcher for events with an Arrow schema, which passes over bad rows."""
+        group = self.unit.plan
+        if self.plan is None or not isinstance(group, PatternGroup):
+            return self.unit.matcher(events)
+        return build_shared_matcher(group, Planner(group, self.unit.multi, plan=self.plan), events, bad_rows="drop")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What of the events a pass shuffles."""
+
+    bound: BoundQuery
+    """Of any of the queries, for how events are read."""
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def run_pass(
+    found: Pass, queries: Sequence[StreamQuery], frame: DataFrame, options: MultiOptions | None, *, bad_rows: str
+) -> dict[str, SparkRun]:
+    """The lazy matches of the queries of a pass."""
+    if len(queries) == 1:
+        return {item.name: run_spark(item.plan, frame, bad_rows=bad_rows) for item in queries}
+    parts = _parts(queries, frame, options)
+    events = relevant_events([plan for part in parts for plan in part.plans], frame)
+    layout = Layout(queries[0].plan.bound, found.keys, tuple(events.columns))
+    running = PassRun(layout, parts, any(waits_for_arrival(item.plan) for item in queries), strict=bad_rows == "error")
+    answer = running.answer(events)
+    labelled, schema = answer.matches.persist(), arrow_schema(frame)
+    with worker_interpreter(labelled):
+        matches = {item.name: _of_query(labelled, item.name, item.schema(schema)) for item in queries}
+    how = f"{answer.distribution}; in one pass with {len(queries) - 1} more"
+    return {item.name: SparkRun(matches[item.name], partial(bad_events, item.plan, frame), labelled, how) for item in queries}
+
+
+@dataclass(frozen=True, slots=True)
+class PassRun:
+    """How the events of a pass are distributed and matched."""
+
+    layout: Layout
+    parts: tuple[Part, ...]
+    arrival: bool
+    """Whether rows that tie come as they are in the DataFrame."""
+    strict: bool
+    """Whether a bad row is an error."""
+
+    def answer(self, events: DataFrame) -> Answer:
+        """The labelled matches: by key, in slices of time where no key divides the events, or both where a key is hot."""
+        found = None
+        if share_slices(plan for part in self.parts for plan in part.plans):
+            keys = self.layout.keys
+            found = skewed(keys, events, self._sliced, self._by_key) if keys else self._sliced(events)
+        return found or self._by_key(events)
+
+    def _by_key(self, events: DataFrame) -> Answer:
+        events = distributed(self.layout, events, arrival=self.arrival)
+        with worker_interpreter(events):
+            task = _match_partition(self.parts, named_batches(self.layout), strict=self.strict)
+            labelled = events.mapInArrow(task, LABELLED)
+        return Answer(labelled, f"by {', '.join(self.layout.keys)}" if self.layout.keys else "in one task")
+
+    def _sliced(self, events: DataFrame) -> Answer | None:
+        slicing = slicing_of(self.layout, events, lead_of_instants(max(part.lead for part in self.parts)))
+        if slicing is None:
+            return None
+        placed, put_together = blocks(self.layout, events, slicing.slices, arrival=self.arrival)
+        task = match_slices(self.parts, named_batches(self.layout), put_together, slicing.slices, strict=self.strict)
+        with worker_interpreter(events):
+            return Answer(placed.mapInArrow(task, LABELLED), str(slicing))
+
+
+def _parts(queries: Sequence[StreamQuery], frame: DataFrame, options: MultiOptions | None) -> tuple[Part, ...]:
+    """What of the queries is matched together; plans of pattern groups are made for one sample of the events."""
+    units = tuple(QuerySet(tuple(queries), options).units({item.key: None for item in queries}))
+    groups = [unit.plan for unit in units if isinstance(unit.plan, PatternGroup)]
+    if not groups:
+        return tuple(map(Part, units))
+    sample = relevant_events([plan for group in groups for plan in group.plans.values()], frame).limit(SAMPLED).toArrow()
+    return tuple(
+        Part(unit, sampled_plan(unit.plan, table_statistics(unit.plan, sample), unit.multi))
+        if isinstance(unit.plan, PatternGroup)
+        else Part(unit)
+        for unit in units
+    )
+
+
+def sampled_plan(group: PatternGroup, statistics: SharedStatistics, options: MultiOptions) -> SharedPlan:
+    """The plan for a sample of the events, searched for a part of the time that the sample is expected to take, or a second."""
+    if options.search not in SEARCHES:
+        return plan_shared(group.leaves, group.clauses, statistics, options)
+    first = plan_shared(group.leaves, group.clauses, statistics, replace(options, search="none"))
+    seconds = min(options.seconds, max(LEAST_SECONDS, WORTH * expected_seconds(first)))
+    return plan_shared(group.leaves, group.clauses, statistics, replace(options, seconds=seconds))
+
+
+def sampled_statistics(group: PatternGroup, frame: DataFrame) -> SharedStatistics:
+    """The statistics of some relevant events of a DataFrame."""
+    sample = relevant_events(tuple(group.plans.values()), frame).limit(SAMPLED).toArrow()
+    return table_statistics(group, sample)
+
+
+# --- in the tasks -----------------------------------------------------------------------------------------------------
+
+
+def _match_partition(
+    parts: Sequence[Part], named: Callable[[pa.RecordBatch], pa.RecordBatch], *, strict: bool
+) -> Callable[[Batches], Batches]:
+    def match(batches: Batches) -> Batches:
+        first = next(batches, None)
+        if first is None:
+            return
+        first = named(first)
+        running = [RunningPart(part, first.schema, strict=strict) for part in parts]
+        for batch in chain([first], map(named, batches)):
+            for item in running:
+                yield from item.feed(batch)
+        for item in running:
+            yield from item.finish()
+
+    return match
+
+
+def match_slices(
+    parts: Sequence[Part],
+    named: Callable[[pa.RecordBatch], pa.RecordBatch],
+    put_together: Callable[[Batches], Received | None],
+    slices: Sequence[Slice],
+    *,
+    strict: bool,
+) -> Callable[[Batches], Batches]:
+    """What a task does for its slice of time."""
+
+    def match(batches: Batches) -> Batches:
+        task = put_together(batches)
+        if task is None:
+            return
+        events, part = pa.Table.from_batches(map(named, task.events.to_batches())), slices[task.number]
+        running = [RunningPart(item, events.schema, strict=strict) for item in parts]
+        if part.leading:
+            lead, events = divided(events, parts[0].plans[0].bound.schema, part.horizon, part.since)
+            for item in running:
+                yield from item.go_on(lead, part.since)
+        for batch in events.to_batches():
+            for item in running:
+                yield from item.feed(batch)
+        for item in running:
+            yield from item.advance(part.until)
+
+    return match
+
+
+class RunningPart:
+    """A part of a pass in a task: rows in, labelled batches of matches out, or the errors that end it."""
+
+    def __init__(self, part: Part, events: pa.Schema, *, strict: bool) -> None:
+        self._part, self._unit = part, part.unit
+        self._columns = list(part.columns)
+        self._schema = pa.schema([events.field(name) for name in self._columns])
+        self._matcher = part.matcher(self._schema)
+        self._strict = strict
+        """Whether a bad row is an error."""
+        self._bad = 0
+        self._left = {item.name: item for item in part.unit.queries}
+        """The queries that have not failed."""
+
+    def go_on(self, lead: pa.Table, since: int) -> Batches:
+        """Takes in what matters of the events before a slice of time, and gives nothing but errors."""
+        horizon = since - self._part.lead + 1
+        lead, _ = divided(lead.select(self._columns), self._part.plans[0].bound.schema, horizon, since)
+        try:
+            go_on(self._unit.plan, self._matcher, lead.to_batches(), horizon, since)
+        except KleeneError as error:
+            yield from self._fail(list(self._left), error)
+
+    def advance(self, until: int) -> Batches:
+        """A slice of time has ended."""
+        if self._left:
+            yield from self._labelled(self._matcher.advance(until))
+
+    def feed(self, batch: pa.RecordBatch) -> Batches:
+        """Takes the next events in stream order."""
+        if not self._left:
+            return
+        own = batch.select(self._columns)
+        yield from self._labelled(self._matcher.feed(own))
+        if self._strict and self._matcher.metrics.bad > self._bad:
+            self._bad = self._matcher.metrics.bad
+            yield from self._judged(own)
+
+    def finish(self) -> Batches:
+        """The stream has ended."""
+        if not self._left:
+            return
+        yield from self._labelled(self._matcher.finish())
+        dropped = dropped_at_limits(self._matcher.metrics)
+        if dropped:
+            names = ", ".join(f"'{name}'" for name in self._left)
+            message = f"{dropped} in one task: the matches of query {names} are not all there are"
+            warnings.warn(message, stacklevel=1)  # the executor's log
+
+    def _labelled(self, found: Iterator[Any]) -> Batches:
+        """What the matcher gives; an error of it is one of all its queries."""
+        try:
+            for item in found:
+                query, rows = self._unit.labelled(item)
+                yield _label(query.name, matches=_stream(rows))
+        except KleeneError as error:
+            yield from self._fail(list(self._left), error)
+
+    def _judged(self, batch: pa.RecordBatch) -> Batches:
+        """The errors of those queries that a bad row in the batch concerns."""
+        for name, query in list(self._left.items()):
+            try:
+                for _ in build_matcher(query.plan, self._schema, bad_rows="error").feed(batch):
+                    pass
+            except KleeneError as error:
+                yield from self._fail([name], error)
+
+    def _fail(self, names: Sequence[str], error: KleeneError) -> Batches:
+        for name in names:
+            del self._left[name]
+            yield _label(name, failure=f"{type(error).__name__}: {error}")
+
+
+def _label(query: str, *, matches: bytes | None = None, failure: str | None = None) -> pa.RecordBatch:
+    columns = {
+        "query": pa.array([query]),
+        "matches": pa.array([matches], pa.binary()),
+        "failure": pa.array([failure], pa.string()),
+    }
+    return pa.record_batch(columns)
+
+
+def _stream(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _error(failure: str) -> KleeneError:
+    """The error that a label tells."""
+    kind, _, message = failure.partition(": ")
+    # The kinds that only the engine knows are kinds of DataError.
+    found: type[KleeneError] = getattr(errors, kind, errors.DataError)
+    return found(message)
+
+
+def _of_query(labelled: DataFrame, name: str, schema: pa.Schema) -> DataFrame:
+    def read(batches: Batches) -> Batches:
+        for batch in batches:
+            for failure in batch.column("failure").drop_null():
+                raise _error(failure.as_py())
+            for item in batch.column("matches"):
+                yield from pa.ipc.open_stream(item.as_buffer())
+
+    return labelled.where(labelled["query"] == name).mapInArrow(read, from_arrow(schema))
