@@ -27,11 +27,11 @@ from kleene.engine.expressions import filters
 from kleene.engine.kernels.cache_directory import sources
 from kleene.plan.options import LazyOptions, SequenceOptions
 from kleene.testing import oracle
-from kleene.testing.random_aggregate import aggregate_example
-from kleene.testing.random_workloads import match_workload
-from kleene.testing.strategies import any_match_example, examples, saseplus_examples
 from support import aggregate_pairs, lazy_pairs, nfa_pairs, queue_pairs, sase_pairs, workload_pairs
 from support.aggregate_pairs import PLANS
+from support.random_aggregate import aggregate_example
+from support.random_workloads import match_workload
+from support.strategies import any_match_example, examples, saseplus_examples
 
 ENGINE = "kleene.engine."
 MODULES = [

@@ -23,17 +23,17 @@ from kleene.interfaces.options import options_of
 from kleene.interfaces.query import Query
 from kleene.language.parser import parse
 from kleene.language.printer import to_text
-from kleene.testing.random_aggregate import (
-    AggregateExample,
-    aggregate_examples,
-    aggregate_streams,
-    aggregate_workloads,
-)
 from support import aggregate_pairs
 from support.aggregate_pairs import describe
 from support.long_tests import mostly_long
 from support.nfa_pairs import call_options
 from support.pair_runs import CUTS, assert_agreement, assert_noticed, assert_shares
+from support.random_aggregate import (
+    AggregateExample,
+    aggregate_examples,
+    aggregate_streams,
+    aggregate_workloads,
+)
 from support.spark import frame_of
 
 SEEDS = range(400, 420)

@@ -24,11 +24,11 @@ from kleene.language.parser import parse
 from kleene.language.printer import to_text
 from kleene.pattern.operators import events as components
 from kleene.testing.case_routes import canonical
-from kleene.testing.strategies import Example, any_match_examples, any_match_shrinking_examples, any_match_streams
 from support import lazy_pairs, nfa_pairs, sase_pairs
 from support.long_tests import mostly_long
 from support.pair_runs import CUTS, assert_agreement, assert_noticed, assert_shares
 from support.spark import frame_of
+from support.strategies import Example, any_match_examples, any_match_shrinking_examples, any_match_streams
 
 SEEDS = range(300, 320)
 PAIRS = 1_000

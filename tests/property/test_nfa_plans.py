@@ -21,11 +21,11 @@ from kleene.pattern.policies import Strategy
 from kleene.pattern.predicates import AggregateFunction, Element
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
-from kleene.testing.strategies import Example, saseplus_examples, saseplus_shrinking_examples, saseplus_streams
 from support import nfa_pairs, queue_pairs, sase_pairs
 from support.long_tests import mostly_long
 from support.pair_runs import assert_agreement, assert_noticed, assert_shares
 from support.spark import frame_of
+from support.strategies import Example, saseplus_examples, saseplus_shrinking_examples, saseplus_streams
 
 SEEDS = range(200, 220)
 PAIRS = 1_000

@@ -19,12 +19,12 @@ from kleene.pattern.operators import events as components
 from kleene.plan.options import CHOICES
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
-from kleene.testing.random_queries import sase_query
-from kleene.testing.strategies import Example, _stream, example, examples, sase_examples
 from support import sase_pairs
 from support.long_tests import mostly_long
 from support.pair_runs import assert_agreement, assert_noticed, assert_shares
+from support.random_queries import sase_query
 from support.spark import frame_of
+from support.strategies import Example, _stream, example, examples, sase_examples
 
 SEEDS = range(100, 120)
 PAIRS = 1_000

@@ -18,10 +18,10 @@ import kleene
 from kleene.common.errors import DataError
 from kleene.language.parser import parse
 from kleene.language.printer import to_text
-from kleene.testing.random_workloads import MatchWorkload, match_workload_streams, match_workloads
 from support import workload_pairs
 from support.long_tests import mostly_long
 from support.pair_runs import CUTS, assert_agreement, assert_noticed, assert_shares
+from support.random_workloads import MatchWorkload, match_workload_streams, match_workloads
 from support.spark import frame_of
 
 SEEDS = range(500, 520)

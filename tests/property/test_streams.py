@@ -14,12 +14,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from kleene.testing.random_aggregate import aggregate_streams
-from kleene.testing.random_workloads import match_workload_streams
-from kleene.testing.strategies import any_match_streams, saseplus_streams
 from support import stream_pairs
 from support.long_tests import mostly_long
 from support.pair_runs import assert_agreement, assert_noticed, assert_shares
+from support.random_aggregate import aggregate_streams
+from support.random_workloads import match_workload_streams
+from support.strategies import any_match_streams, saseplus_streams
 from support.stream_pairs import KINDS, StreamExample
 from support.stream_runs import END, schedule, with_late
 

@@ -11,12 +11,12 @@ from random import Random
 
 import pytest
 
-from kleene.testing.random_aggregate import aggregate_streams
-from kleene.testing.strategies import any_match_streams, saseplus_streams
 from support import slice_pairs
 from support.long_tests import mostly_long
 from support.pair_runs import Report, assert_agreement, assert_noticed, assert_shares
+from support.random_aggregate import aggregate_streams
 from support.slice_pairs import KINDS
+from support.strategies import any_match_streams, saseplus_streams
 from support.stream_pairs import StreamExample
 
 SEEDS = range(800, 820)

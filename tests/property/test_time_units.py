@@ -16,8 +16,8 @@ from kleene.interfaces.query import Query
 from kleene.language.printer import to_text
 from kleene.pattern.operators import events as components
 from kleene.pattern.predicates import And, Attribute, Comparison, Element, Expression, Literal, Or, conjunction
-from kleene.testing.strategies import Example, any_match_example, full_example, saseplus_example
 from support.long_tests import mostly_long
+from support.strategies import Example, any_match_example, full_example, saseplus_example
 
 OPERATORS = ("<", "<=", ">", ">=", "=", "!=")
 UNITS = ("s", "ms", "us", "ns")

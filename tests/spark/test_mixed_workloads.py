@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.testing.random_workloads import match_workload
+from support.random_workloads import match_workload
 from support.spark import frame_of
 from support.spark_queries import shown, zone_events
 from support.workload_pairs import Given, describe

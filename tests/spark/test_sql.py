@@ -24,12 +24,12 @@ from kleene.interfaces.query import Query
 from kleene.testing import oracle
 from kleene.testing.case_routes import differences, run
 from kleene.testing.cases import Case, load_all
-from kleene.testing.strategies import Example, any_match_examples, saseplus_examples
 from support import connect_run, nfa_pairs, sase_pairs, spark_queries, sql_calls
 from support.lazy_pairs import Pair
 from support.spark import ELSEWHERE, frame_of
 from support.spark_queries import QUERIES, embedded, in_order, shown
 from support.sql_calls import in_sql, statement, view_of
+from support.strategies import Example, any_match_examples, saseplus_examples
 
 pytestmark = [pytest.mark.spark, pytest.mark.since(4, 1)]
 

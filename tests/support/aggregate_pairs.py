@@ -50,17 +50,17 @@ from kleene.plan.options import AGGREGATE_CHOICES
 from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.functions import plain
-from kleene.testing.random_aggregate import (
+from support import sase_pairs
+from support.nfa_pairs import call_options, tied
+from support.pair_runs import Report, Suite, broken, main
+from support.random_aggregate import (
     HUGE,
     AggregateExample,
     AggregateWorkload,
     aggregate_example,
     aggregate_workload,
 )
-from kleene.testing.random_queries import chance
-from support import sase_pairs
-from support.nfa_pairs import call_options, tied
-from support.pair_runs import Report, Suite, broken, main
+from support.random_queries import chance
 from support.sase_pairs import Setting
 
 Row = dict[str, Any]

@@ -22,12 +22,12 @@ from kleene.interfaces.explorer import document, found
 from kleene.interfaces.query import Query
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
-from kleene.testing.strategies import Example, any_match_example, saseplus_example
 from support import sase_pairs
 from support.explorer_page import Page, read_page
 from support.nfa_pairs import call_options
 from support.pair_runs import Report, Suite, main, rewritten
 from support.sase_pairs import ROW
+from support.strategies import Example, any_match_example, saseplus_example
 
 
 def example(seed: int, number: int = 0) -> Example:

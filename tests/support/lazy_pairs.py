@@ -58,12 +58,12 @@ from kleene.plan.order.statistics import Statistics
 from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
-from kleene.testing.random_queries import chance
-from kleene.testing.strategies import Example, any_match_example
 from support import nfa_pairs, sase_pairs
 from support.nfa_pairs import Comparison, bare, call_options, tied
 from support.pair_runs import Report, Suite, broken, main, rewritten
+from support.random_queries import chance
 from support.sase_pairs import Setting
+from support.strategies import Example, any_match_example
 
 PLANNERS = LAZY_CHOICES["planner"]
 MOST_ORDERS = 6

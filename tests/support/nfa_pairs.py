@@ -42,10 +42,10 @@ from kleene.plan.options import NFA_CHOICES, NfaOptions
 from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.functions import plain
-from kleene.testing.strategies import Example, saseplus_example
 from support import sase_pairs
 from support.pair_runs import Report, Suite, main, rewritten
 from support.sase_pairs import ROW, Setting
+from support.strategies import Example, saseplus_example
 
 ALGORITHMS = NFA_CHOICES["algorithm"]
 Bindings = tuple[tuple[str, int | tuple[int, ...]], ...]

@@ -30,13 +30,13 @@ from kleene.pattern.policies import Strategy
 from kleene.pattern.predicates import Expression, conjunction
 from kleene.plan.options import LAZY_CHOICES, NFA_CHOICES, LazyOptions, NfaOptions
 from kleene.testing import oracle
-from kleene.testing.random_aggregate import AggregateExample, aggregate_example
-from kleene.testing.random_queries import chance
-from kleene.testing.strategies import Example, any_match_example, example, saseplus_example
 from support import aggregate_pairs, nfa_pairs, sase_pairs
 from support.nfa_pairs import bare
 from support.pair_runs import Report, Suite, main, rewritten
+from support.random_aggregate import AggregateExample, aggregate_example
+from support.random_queries import chance
 from support.sase_pairs import Setting
+from support.strategies import Example, any_match_example, example, saseplus_example
 
 MAKERS = (example, saseplus_example, any_match_example)
 

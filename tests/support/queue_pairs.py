@@ -21,9 +21,9 @@ from kleene.language.parser import parse
 from kleene.plan.automaton.nfa import NfaPlan
 from kleene.plan.optimizer import make_plan
 from kleene.testing import oracle
-from kleene.testing.strategies import Example
 from support import nfa_pairs, sase_pairs
 from support.pair_runs import Report, Suite, main, rewritten
+from support.strategies import Example
 
 VARIABLES = "abcde"
 WINDOWS = ("", " WITHIN 4", " WITHIN 9", " WITHIN 5 EVENTS", " WITHIN 30")

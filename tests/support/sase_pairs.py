@@ -33,10 +33,11 @@ from kleene.plan import sequence as plans
 from kleene.plan.optimizer import make_plan
 from kleene.plan.options import CHOICES, SequenceOptions
 from kleene.runtime.embedded import in_stream_order
-from kleene.testing import oracle, strategies
+from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
-from kleene.testing.strategies import Example
+from support import strategies
 from support.pair_runs import Report, Suite, main
+from support.strategies import Example
 
 DEFAULT = SequenceOptions()
 ROW = "row"

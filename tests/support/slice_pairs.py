@@ -35,9 +35,9 @@ from kleene.plan.multi.search import MultiOptions
 from kleene.runtime.spark import workloads as spark_workloads
 from kleene.runtime.spark.slices import blocks as slice_blocks
 from kleene.runtime.spark.workloads import share_slices
-from kleene.testing.random_workloads import needs_total_order
 from support import nfa_pairs, sase_pairs, workload_pairs
 from support.pair_runs import Report, Suite, broken, main, rewritten
+from support.random_workloads import needs_total_order
 from support.slice_runs import divided, random_cuts, sliced, sliced_together
 from support.stream_pairs import KINDS, StreamExample, describe, is_huge, questions_of, stream_example
 from support.stream_questions import Question

@@ -45,14 +45,13 @@ from kleene.runtime.stream.bucket import LATE, MATCHES, PROBLEM, Bucket, Compile
 from kleene.runtime.stream.log import FEW_MERGED, EventLog
 from kleene.runtime.stream.pieces import Pieces
 from kleene.runtime.units import QuerySet
-from kleene.testing import strategies
-from kleene.testing.random_aggregate import HUGE, aggregate_example, aggregate_workload
-from kleene.testing.random_queries import chance
-from kleene.testing.random_workloads import match_workload, needs_total_order
-from kleene.testing.strategies import Example
-from support import aggregate_pairs, lazy_pairs, nfa_pairs, sase_pairs, workload_pairs
+from support import aggregate_pairs, lazy_pairs, nfa_pairs, sase_pairs, strategies, workload_pairs
 from support.pair_runs import Report, Suite, main, rewritten
+from support.random_aggregate import HUGE, aggregate_example, aggregate_workload
+from support.random_queries import chance
+from support.random_workloads import match_workload, needs_total_order
 from support.sase_pairs import ROW
+from support.strategies import Example
 from support.stream_questions import NEVER, Aggregated, Compressed, Question, Returned, Shown
 from support.stream_runs import Drive, Step, Way, bucket_plan, schedule, with_late
 

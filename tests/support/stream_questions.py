@@ -25,9 +25,9 @@ from kleene.plan.multi.groups import is_shareable
 from kleene.runtime.units import StreamQuery
 from kleene.testing import oracle
 from kleene.testing.oracle_stream import instant
-from kleene.testing.strategies import Example
 from support import aggregate_pairs, nfa_pairs
 from support.nfa_pairs import bare, call_options
+from support.strategies import Example
 
 Row = dict[str, Any]
 

@@ -38,16 +38,16 @@ from kleene.testing.evaluate import condition
 from kleene.testing.oracle_branch import Elements, Match, extremes
 from kleene.testing.oracle_negation import negated
 from kleene.testing.oracle_stream import FREE, Stream, make_stream, merge_all
-from kleene.testing.strategies import (
+from support.nfa_pairs import call_options
+from support.pair_runs import Report, Suite, broken, main, rewritten
+from support.sase_pairs import ROW, numbered
+from support.strategies import (
     Example,
     any_match_example,
     assignments,
     example,
     saseplus_example,
 )
-from support.nfa_pairs import call_options
-from support.pair_runs import Report, Suite, broken, main, rewritten
-from support.sase_pairs import ROW, numbered
 
 MOST_EVENTS = 10
 """Without its order or its window a query has many more matches, and the oracle finds them one by one."""

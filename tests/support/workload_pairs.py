@@ -55,13 +55,13 @@ from kleene.plan.multi.search import CHOICES, MultiOptions, plan_shared
 from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
-from kleene.testing.random_queries import chance
-from kleene.testing.random_workloads import MatchWorkload, match_workload, needs_total_order
-from kleene.testing.strategies import Example
 from support import aggregate_pairs, lazy_pairs, nfa_pairs, sase_pairs
 from support.nfa_pairs import bare, call_options, tied
 from support.pair_runs import Report, Suite, broken, main, rewritten
+from support.random_queries import chance
+from support.random_workloads import MatchWorkload, match_workload, needs_total_order
 from support.sase_pairs import Setting
+from support.strategies import Example
 
 KINDS, SEARCHES = CHOICES["kind"], CHOICES["search"]
 WAYS = tuple(product(KINDS, SEARCHES))

@@ -12,7 +12,7 @@ from kleene.explain.lazy_automata import Action, LazyGraph, chain_graph, eager_g
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
-from kleene.testing.strategies import saseplus_examples
+from support.strategies import saseplus_examples
 
 FIGURE_1 = """
     PATTERN SEQ(E a, E b, E c)

@@ -8,12 +8,16 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
 
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError, PlanningError
@@ -35,8 +39,8 @@ from kleene.plan.sequence import plan_sequence
 from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.functions import plain
-from kleene.testing.random_aggregate import aggregate_example
-from kleene.testing.strategies import Example, full_example
+from support.random_aggregate import aggregate_example
+from support.strategies import Example, full_example
 
 MAKERS: dict[str, Callable[[BoundQuery], Inner]] = {
     "lazy": lambda bound: plan_lazy(bound, LazyOptions()),

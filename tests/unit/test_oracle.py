@@ -24,7 +24,7 @@ from kleene.testing import functions
 from kleene.testing.cases import Case, parse_cases
 from kleene.testing.evaluate import Frame, condition, holds
 from kleene.testing.oracle import Match, aggregates, matches, returns
-from kleene.testing.strategies import Example, full_examples
+from support.strategies import Example, full_examples
 
 
 def case_of(query: str, events: str, options: str = "") -> Case:

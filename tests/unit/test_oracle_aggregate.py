@@ -23,7 +23,7 @@ from kleene.testing.case_routes import canonical
 from kleene.testing.evaluate import Frame, attribute
 from kleene.testing.oracle import aggregates
 from kleene.testing.oracle_stream import Stream, make_stream
-from kleene.testing.random_aggregate import AggregateExample, aggregate_examples
+from support.random_aggregate import AggregateExample, aggregate_examples
 
 Row = dict[str, Any]
 

@@ -17,8 +17,8 @@ from kleene.interfaces.options import options_of
 from kleene.plan.counting.counters import CounterPlan, obstacles
 from kleene.plan.optimizer import make_plan
 from kleene.runtime.embedded import batches_of, in_stream_order, match_batches
-from kleene.testing.random_aggregate import aggregate_example
 from support.aggregate_pairs import Pair, differences
+from support.random_aggregate import aggregate_example
 
 
 def changes_of(plan: CounterPlan, table: pa.Table, tasks: int, rng: Random) -> list[pa.Table]:

@@ -15,7 +15,7 @@ from kleene.pattern.predicates import Comparison, Not
 from kleene.plan.automaton.automaton import compile_automaton
 from kleene.testing.case_routes import Outcome, differences
 from kleene.testing.cases import STAGES, Case, load_all, parse_cases
-from kleene.testing.strategies import saseplus_examples
+from support.strategies import saseplus_examples
 
 EVENTS = pa.schema([("ts", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])
 CASES = [case for case in load_all(Path(__file__).parents[1] / "cases") if case.expected.automaton is not None]

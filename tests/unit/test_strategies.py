@@ -12,7 +12,7 @@ from kleene.language.printer import to_text
 from kleene.pattern.operators import Conjunction, Disjunction, events
 from kleene.pattern.operators import Sequence as Seq
 from kleene.testing.oracle import aggregates, matches, returns
-from kleene.testing.strategies import Example, examples, full_examples, full_language_examples, sase_examples
+from support.strategies import Example, examples, full_examples, full_language_examples, sase_examples
 
 
 def answer(example: Example) -> int:

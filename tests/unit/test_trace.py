@@ -15,6 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
+
 import kleene
 from kleene.common.errors import DataError, PlanningError
 from kleene.explain.trace import Trace, compatible, is_chain, trace
@@ -24,7 +27,7 @@ from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.case_routes import Outcome, differences
 from kleene.testing.cases import Case, CaseError, load_all, parse_cases
-from kleene.testing.strategies import Example, saseplus_example
+from support.strategies import Example, saseplus_example
 
 CASES = [
     case for case in load_all(Path(__file__).parents[1] / "cases") if case.expected.runs is not None or case.expected.buffer

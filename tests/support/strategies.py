@@ -24,8 +24,8 @@ from kleene.pattern.normalize import normalize
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery, Output, Strategy, Unit
 from kleene.pattern.predicates import conjunction, conjuncts
-from kleene.testing.random_full import full_query
-from kleene.testing.random_queries import Types, any_match_query, chance, sase_query, saseplus_query
+from support.random_full import full_query
+from support.random_queries import Types, any_match_query, chance, sase_query, saseplus_query
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -194,7 +194,7 @@ def _schema_kwargs(rng: Random, types: Types) -> dict[str, Any]:
 
 def example(seed: int, number: int = 0) -> Example:
     """Example `number` of a seed, of the SASE fragment."""
-    rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
+    rng = Random(seed * 1_000_003 + number)
     integer_time = chance(rng, 0.7)
     types = _declared(rng) if chance(rng, 0.15) else None
     query = sase_query(rng, types, integer_time)
@@ -205,7 +205,7 @@ def example(seed: int, number: int = 0) -> Example:
 
 def saseplus_example(seed: int, number: int = 0) -> Example:
     """Example `number` of a seed, of SASE+."""
-    rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
+    rng = Random(seed * 1_000_003 + number)
     integer_time = chance(rng, 0.7)
     types = _declared(rng, keyless=0.15) if chance(rng, 0.15) else None
     query = saseplus_query(rng, types, integer_time)
@@ -215,13 +215,13 @@ def saseplus_example(seed: int, number: int = 0) -> Example:
 def saseplus_streams(seed: int, count: int) -> Iterator[Example]:
     """The first SASE+ example of a seed with `count` streams, for a query that is dear to compile."""
     first = saseplus_example(seed)
-    rng = Random(seed)  # noqa: S311 - reproducible, not secret
+    rng = Random(seed)
     return (replace(first, events=_saseplus_stream(rng, first.query, first.integer_time)) for _ in range(count))
 
 
 def any_match_example(seed: int, number: int = 0) -> Example:
     """Example `number` of a seed, under skip_till_any_match."""
-    rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
+    rng = Random(seed * 1_000_003 + number)
     integer_time = chance(rng, 0.7)
     types = _declared(rng, keyless=0.3) if chance(rng, 0.2) else None
     query = any_match_query(rng, types, integer_time)
@@ -231,13 +231,13 @@ def any_match_example(seed: int, number: int = 0) -> Example:
 def any_match_streams(seed: int, count: int) -> Iterator[Example]:
     """The first example of a seed under skip_till_any_match with `count` streams, for a query that is dear to compile."""
     first = any_match_example(seed)
-    rng = Random(seed)  # noqa: S311 - reproducible, not secret
+    rng = Random(seed)
     return (replace(first, events=_any_match_stream(rng, first.query, first.integer_time)) for _ in range(count))
 
 
 def full_example(seed: int, number: int = 0) -> Example:
     """Example `number` of a seed, of the full language; shorter, because Kleene plus has exponentially many matches."""
-    rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
+    rng = Random(seed * 1_000_003 + number)
     integer_time = chance(rng, 0.7)
     types = _declared(rng) if chance(rng, 0.1) else None
     query = full_query(rng, types, integer_time)

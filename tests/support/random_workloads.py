@@ -5,7 +5,7 @@ keys and a window. Each query takes some of it, mostly in the order of the stock
 it likes; writes comparisons either way round; leaves out or adds something now and then; repeats a component (Kleene plus).
 Some queries are of another kind, which nothing can be shared with: other strategies, NON-OVERLAP, AGG, a pattern of their own.
 
-Streams have the columns of `kleene.testing.strategies`, with NULLs and NaN sometimes, and events that tie where no query of the
+Streams have the columns of `support.strategies`, with NULLs and NaN sometimes, and events that tie where no query of the
 workload needs a total order. Cost: some milliseconds a workload.
 """
 
@@ -36,7 +36,7 @@ from kleene.pattern.predicates import (
     transform,
     variables,
 )
-from kleene.testing.random_queries import (
+from support.random_queries import (
     ANY,
     OPERATORS,
     QUANTIFIERS,
@@ -48,7 +48,7 @@ from kleene.testing.random_queries import (
     some_conjuncts,
     some_window,
 )
-from kleene.testing.strategies import START, STRINGS, Example, Row, assignments
+from support.strategies import START, STRINGS, Example, Row, assignments
 
 NEGATIVE = "n"
 COMPARED = ("x", "x", "y", "y", "s", "k")
@@ -435,7 +435,7 @@ def _workload(rng: Random, queries: Sequence[LogicalQuery], kwargs: Mapping[str,
 
 
 def _start(seed: int, number: int) -> tuple[Random, Setting, list[LogicalQuery], dict[str, Any]]:
-    rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
+    rng = Random(seed * 1_000_003 + number)
     setting = _setting(rng)
     queries = _queries(rng, setting)
     kwargs: dict[str, Any] = {"time": "ts", "type": "type", "types": setting.types}

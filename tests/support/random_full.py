@@ -1,4 +1,4 @@
-"""Seeded random queries of the full language, as LogicalQuery values; see `kleene.testing.random_queries`."""
+"""Seeded random queries of the full language, as LogicalQuery values; see `support.random_queries`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kleene.pattern.predicates import (
     Name,
     conjunction,
 )
-from kleene.testing.random_queries import (
+from support.random_queries import (
     ANY,
     Types,
     chance,

@@ -1,9 +1,9 @@
-"""Seeded random AGG queries with streams, and workloads of them; see `kleene.testing.strategies` for the other pairs.
+"""Seeded random AGG queries with streams, and workloads of them; see `support.strategies` for the other pairs.
 
 Three in four queries are such that counters can answer them (`kleene.plan.counting.counters`): sequences, OR of sequences and
 optional components, with conditions on single events, tests that divide the stream, and negation that follows some event. Of
 the others one half has an obstacle on purpose, the other half comes from `any_match_query` and `saseplus_query`. Streams have
-the columns of `kleene.testing.strategies` with NULLs and negative numbers, and
+the columns of `support.strategies` with NULLs and negative numbers, and
 
 - `z`, a float that sums cannot be exact of: tenths, or numbers far apart, or NaN and an infinity among them;
 - `t`, a timestamp, with NULLs sometimes;
@@ -41,7 +41,7 @@ from kleene.pattern.predicates import (
     disjunction,
     transform,
 )
-from kleene.testing.random_queries import (
+from support.random_queries import (
     ANY,
     Types,
     any_match_query,
@@ -51,7 +51,7 @@ from kleene.testing.random_queries import (
     saseplus_query,
     some_conjuncts,
 )
-from kleene.testing.strategies import START, STRINGS, Example, Row
+from support.strategies import START, STRINGS, Example, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -487,7 +487,7 @@ def _time_type(rng: Random) -> str:
 
 def aggregate_example(seed: int, number: int = 0) -> AggregateExample:
     """Example `number` of a seed."""
-    rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
+    rng = Random(seed * 1_000_003 + number)
     time_type, huge = _time_type(rng), chance(rng, 0.03)
     types: Types = None
     if chance(rng, 0.75):
@@ -509,7 +509,7 @@ def aggregate_examples(seed: int, count: int) -> Iterator[AggregateExample]:
 def aggregate_streams(seed: int, count: int) -> Iterator[AggregateExample]:
     """The first example of a seed with `count` streams, for a query that is dear to compile."""
     first = aggregate_example(seed)
-    rng = Random(seed)  # noqa: S311 - reproducible, not secret
+    rng = Random(seed)
     for _ in range(count):
         rows = _stream(rng, (first.query,), rng.randrange(5, 31), first.time_type, huge=False)
         yield replace(first, events=_affordable(rng, first.query, rows))
@@ -572,7 +572,7 @@ def _with_common_item(rng: Random, queries: Sequence[LogicalQuery]) -> list[Logi
 
 def aggregate_workload(seed: int, number: int = 0) -> AggregateWorkload:
     """Workload `number` of a seed: two to six queries over the same events, most of which can be counted."""
-    rng = Random(seed * 1_000_003 + number)  # noqa: S311 - reproducible, not secret
+    rng = Random(seed * 1_000_003 + number)
     time_type = _time_type(rng)
     queries = _with_common_item(rng, [_aggregating(rng, query, None, huge=False) for query in _sharing_queries(rng, time_type)])
     if chance(rng, 0.15):
