@@ -6,7 +6,7 @@ same query and the same answer in a DataFrame, an Arrow table and a stream.
 One query through the files: `interfaces/query.py` calls the others in this order. `language/parser.py` turns text into a
 pattern, `pattern/validate.py` checks it, and `pattern/bind.py` binds it to the columns of the events. `plan/optimizer.py`
 decides which mechanism answers it (`plan/lazy/lazy.py` for most queries), `engine/build.py` makes the matcher
-(`engine/lazy/matcher.py`), and `runtime/embedded.py` or `runtime/spark/batch.py` feeds it where the events are.
+(`engine/lazy/evaluation.py`), and `runtime/embedded.py` or `runtime/spark/batch.py` feeds it where the events are.
 `testing/oracle.py` says, slowly and plainly, what the answer must be. `docs/architecture.md` has the whole walk; each package
 says in its docstring how it works.
 

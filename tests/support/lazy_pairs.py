@@ -38,7 +38,7 @@ from kleene.engine.lazy import order_planner as lazy_choice
 from kleene.engine.lazy.kernels import chain as kernels
 from kleene.engine.lazy.kernels import extension
 from kleene.engine.lazy.lazy_pass import BranchRun, Stretch
-from kleene.engine.lazy.order_planner import Chooser
+from kleene.engine.lazy.order_planner import OrderPlanner
 from kleene.engine.matches import non_overlap
 from kleene.engine.matches.kernels import negation
 from kleene.engine.matches.negation import NegativeIndex
@@ -119,7 +119,7 @@ class LazySetting(Setting):
             if self.planned:
                 stack.enter_context(patch.multiple(lazy_choice, **KEEN_PLANNING))
             if self.turns is not None:
-                stack.enter_context(patch.object(Chooser, "stretches", turning(self.turns)))
+                stack.enter_context(patch.object(OrderPlanner, "stretches", turning(self.turns)))
             yield
 
 
@@ -136,11 +136,11 @@ KEEN_PLANNING = {
 """Settings of the planner under which few events are enough for it."""
 
 
-def turning(seed: int) -> Callable[[Chooser, int], tuple[Stretch, ...]]:
+def turning(seed: int) -> Callable[[OrderPlanner, int], tuple[Stretch, ...]]:
     """A chooser that takes another order from some row on."""
-    rng, original = Random(seed), Chooser.stretches
+    rng, original = Random(seed), OrderPlanner.stretches
 
-    def stretches(self: Chooser, index: int) -> tuple[Stretch, ...]:
+    def stretches(self: OrderPlanner, index: int) -> tuple[Stretch, ...]:
         found: list[Stretch] = []
         for stretch in original(self, index):
             row = rng.randint(stretch.first, stretch.last)

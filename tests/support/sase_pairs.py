@@ -25,7 +25,7 @@ if __name__ == "__main__":
 from kleene.common.schema import schema_of_arrow
 from kleene.engine.build import build_matcher
 from kleene.engine.events.working_set import WorkingSet
-from kleene.engine.sequence.sequence import BLOCK, RUN_ROWS
+from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS
 from kleene.language.printer import to_text
 from kleene.pattern.bind import bind
 from kleene.pattern.operators import events as components
@@ -244,9 +244,9 @@ def _arrival_order() -> None:
 
 def _no_negation() -> None:
     """An engine that forgets negation."""
-    import kleene.engine.sequence.sequence
+    import kleene.engine.sequence.stacks
 
-    kleene.engine.sequence.sequence.SequencePass.negated = lambda _, _index, matches: matches  # type: ignore[method-assign]
+    kleene.engine.sequence.stacks.SequencePass.negated = lambda _, _index, matches: matches  # type: ignore[method-assign]
 
 
 def _short_memory() -> None:

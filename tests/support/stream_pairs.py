@@ -32,7 +32,7 @@ from kleene.common.columns import time_values
 from kleene.common.errors import DataError, PlanningError
 from kleene.engine.aggregation.expiring import Lives
 from kleene.engine.aggregation.live_pass import Cells, LivePass
-from kleene.engine.aggregation.matcher import LiveMatcher
+from kleene.engine.aggregation.matcher import MatchAggregator
 from kleene.engine.counting.carried import Carried
 from kleene.engine.counting.counters import SharedCounterMatcher
 from kleene.engine.passes.reporting import ReportingMatcher
@@ -392,7 +392,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # Events at the watermark are there already, or late; rows of expiry do not wait for the events of their instant.
     "early-release": rewritten(Bucket, "_release", "(waiting), watermark)", '(waiting), watermark, side="right")'),
     "early-lateness": rewritten(Bucket, "_sorted_out", "(events), watermark)", '(events), watermark, side="right")'),
-    "early-expiry": rewritten(LiveMatcher, "advance", "watermark - 1", "watermark"),
+    "early-expiry": rewritten(MatchAggregator, "advance", "watermark - 1", "watermark"),
     "late-events-fed": rewritten(Bucket, "_sorted_out", "[events.slice(late)]", "[events]"),
     "late-events-lost": rewritten(Bucket, "process", "if late is not None and", "if False and"),
     "no-lag": rewritten(Bucket, "process", "watermark -= self._plan.lag", "pass"),

@@ -7,9 +7,11 @@ import pyarrow as pa
 import pytest
 
 from kleene.common.schema import schema_of_arrow
-from kleene.engine.lazy.matcher import LazyMatcher
+from kleene.engine.lazy.evaluation import LazyEvaluation
 from kleene.engine.lazy.sample import Sample
 from kleene.engine.passes.observe import Scopes, bits_of
+from kleene.engine.passes.reporting import PatternMatcher
+from kleene.engine.passes.working_matcher import BLOCK
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.plan.lazy.lazy import LazyPlan, plan_lazy
@@ -34,10 +36,12 @@ def stream(count: int, keys: int = 3) -> pa.Table:
 def opened(text: str, table: pa.Table) -> tuple[LazyPlan, Sample, Scopes]:
     """A plan, and both ways to measure its conditions on the same events."""
     plan = plan_lazy(bind(parse(text), schema_of_arrow(table.schema, time="ts", type="type")), LazyOptions(), ties="arrival")
-    matcher = LazyMatcher(plan, table.schema)
+    evaluation = LazyEvaluation(plan)
+    matcher = PatternMatcher(evaluation, table.schema)
     assert not list(matcher.feed(table.to_batches()[0]))
-    run, bits = matcher._lazy_pass(), bits_of(plan.scanned)
-    return plan, Sample(run, bits), Scopes(plan.bound, bits, plan.partition, matcher._working)
+    working = matcher._working
+    run, bits = evaluation.in_order(working, matcher.metrics, matcher.allowance, BLOCK), bits_of(plan.scanned)
+    return plan, Sample(run, bits), Scopes(plan.bound, bits, plan.partition, working)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from kleene.common.schema import schema_of_arrow
 from kleene.engine.aggregation import kernels
 from kleene.engine.aggregation.expiring import joined
 from kleene.engine.aggregation.live_pass import Axis, Spans
-from kleene.engine.aggregation.matcher import live_matcher
+from kleene.engine.build import build_matcher
 from kleene.engine.matches.aggregate_output import AggregateWriter, average_column, time_column
 from kleene.engine.matches.matches import Matches
 from kleene.language.parser import parse
@@ -62,7 +62,7 @@ def planned(text: str, schema: pa.Schema, inner: str = "nfa", **roles: Any) -> M
 
 def fed(plan: MatchedPlan, table: pa.Table, rows: int = 1 << 20, **tuning: Any) -> Iterator[Rows]:
     """What comes out after each batch, and at the end."""
-    matcher = live_matcher(plan, table.schema, **tuning)
+    matcher = build_matcher(plan, table.schema, **tuning)
     for batch in table.to_batches(max_chunksize=rows):
         yield [row for found in matcher.feed(batch) for row in found.to_pylist()]
     yield [row for found in matcher.finish() for row in found.to_pylist()]
@@ -228,7 +228,7 @@ def test_extremes_of_text_outlive_a_pass(inner: str, window: str) -> None:
 
 def test_without_a_window_sums_are_kept_not_matches() -> None:
     table = events(*((ts, "AB"[ts % 2], 1) for ts in range(400)))
-    matcher = live_matcher(planned("PATTERN B b AGG COUNT, SUM(b.x)", table.schema), table.schema, run_rows=0)
+    matcher = build_matcher(planned("PATTERN B b AGG COUNT, SUM(b.x)", table.schema), table.schema, run_rows=0)
     found = [row for batch in table.to_batches(max_chunksize=10) for rows in matcher.feed(batch) for row in rows.to_pylist()]
     assert found[-1]["count"] == found[-1]["sum_b_x"] == len(found)
     kept = matcher

@@ -15,15 +15,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
-from kleene.engine.automaton.automaton_pass import Automata
-from kleene.engine.automaton.matcher import NfaMatcher
+from kleene.engine.automaton.evaluation import AutomatonEvaluation
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.failing import Noticed, condition_overflow
-from kleene.engine.lazy.matcher import LazyMatcher
+from kleene.engine.lazy.evaluation import LazyEvaluation
 from kleene.engine.matches.match_values import MatchEvaluator, MatchRows
 from kleene.engine.matches.matches import Matches
+from kleene.engine.passes.reporting import Evaluation, Pass, PatternMatcher
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.conditions import Condition, condition_of
 from kleene.pattern.faults import faulty_queries, forbidding_queries, is_fallible, tolerant
@@ -39,29 +37,16 @@ ALL_AT_ONCE = 1 << 62
 """Rows of a pass: audits go over the events in one."""
 
 
-class _LazyAudit(LazyMatcher):
-    """Counts matches, of which a condition must fail."""
+class _Audit(PatternMatcher):
+    """Counts matches, of which a condition may have to fail."""
 
     found = 0
     failing: Expression | None = None
 
-    def _written(self, run: Any, matches: Matches) -> Any:
+    def _written(self, run: Pass, matches: Matches) -> Any:
         if self.failing is not None:
             evaluator = MatchEvaluator(self._plan.bound, run.events.gather, MatchRows(matches), noticed=Noticed())
             matches = matches.select(evaluator.holds(self.failing))
-        self.found += matches.count
-
-
-class _NfaAudit(NfaMatcher):
-    """Counts matches; a run that comes to an edge which fails is an error."""
-
-    found = 0
-
-    def __init__(self, plan: NfaPlan, events: pa.Schema, *, run_rows: int) -> None:
-        super().__init__(plan, events, bad_rows="drop", run_rows=run_rows)
-        self.automata = Automata(plan, audits=True)
-
-    def _written(self, run: Any, matches: Matches) -> Any:  # noqa: ARG002 - how many is all that is asked
         self.found += matches.count
 
 
@@ -75,12 +60,13 @@ def audit(plan: Any, working: WorkingSet, reported: int | None, watermark: int |
 
     def matched(query: BoundQuery, failing: Expression | None = None) -> int:
         events = working.schema
-        matcher: _LazyAudit | _NfaAudit
+        evaluation: Evaluation
         if any_match:
-            matcher = _LazyAudit(plan_lazy(query, LazyOptions(), ties=ties), events, bad_rows="drop", run_rows=ALL_AT_ONCE)
-            matcher.failing = failing
+            evaluation = LazyEvaluation(plan_lazy(query, LazyOptions(), ties=ties))
         else:
-            matcher = _NfaAudit(plainest(query, ties, plan), events, run_rows=ALL_AT_ONCE)
+            evaluation = AutomatonEvaluation(plainest(query, ties, plan), audits=True)
+        matcher = _Audit(evaluation, events, bad_rows="drop", run_rows=ALL_AT_ONCE)
+        matcher.failing = failing
         if reported is not None:
             matcher.restore([working.batch(0, working.kept)], reported, working.horizon, {})
         for _ in matcher.feed(working.batch(working.kept, len(working))):

@@ -70,6 +70,11 @@ class Matcher(Protocol):
     bad_rows: BadRows
     allowance: Allowance
 
+    @property
+    def chosen(self) -> str:
+        """How the last events were bound, in words; empty if there is no choice."""
+        ...
+
     def compute_only(self, names: Sequence[str]) -> None:
         """Before any event: lets the matcher leave out other columns than these of its rows, and what has to be computed for
         them.

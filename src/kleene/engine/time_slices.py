@@ -24,7 +24,7 @@ from kleene.engine.build import build_matcher
 from kleene.engine.counting.counters import EVER, LONG_AGO
 from kleene.engine.counting.slices import Slice
 from kleene.engine.matcher import Matcher
-from kleene.engine.passes.reporting import Due, ReportingMatcher
+from kleene.engine.passes.reporting import Due, PatternMatcher
 from kleene.engine.passes.working_matcher import WorkingMatcher
 from kleene.pattern.policies import Output
 from kleene.plan.aggregation import MatchedPlan
@@ -80,7 +80,7 @@ def slice_matcher(plan: Plan, events: pa.Schema, *, bad_rows: str = "error", **t
     """A matcher for a slice."""
     matcher = build_matcher(plan, events, bad_rows=bad_rows, **tuning)
     if needs_choice(plan):
-        assert isinstance(matcher, ReportingMatcher)
+        assert isinstance(matcher, PatternMatcher)
         matcher.give_candidates(events)
     return matcher
 

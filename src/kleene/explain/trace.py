@@ -27,14 +27,16 @@ import pyarrow as pa
 from kleene.common.arrays import Array
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError, PlanningError, Problem
-from kleene.engine.automaton import matcher as nfa
 from kleene.engine.automaton.automaton_pass import STRATEGIES
+from kleene.engine.automaton.evaluation import AutomatonEvaluation
 from kleene.engine.automaton.kernels import layout as kernels
 from kleene.engine.automaton.kernels.merging import merge_touched
 from kleene.engine.automaton.kernels.nfa import run_automaton
 from kleene.engine.automaton.run_buffer import RunBuffer
 from kleene.engine.automaton.run_program import FLOAT, FLOAT_COLUMN, INTEGER_COLUMN, RunProgram
 from kleene.engine.expressions.filters import Program
+from kleene.engine.passes.reporting import PatternMatcher
+from kleene.engine.passes.working_matcher import BLOCK
 from kleene.explain.automata import state_names
 from kleene.pattern.predicates import Attribute
 from kleene.plan.automaton.nfa import NfaPlan
@@ -232,10 +234,13 @@ class _Stream:
         self.table = table
         self.names = names
         (batch,) = table.combine_chunks().to_batches()
-        self.matcher = matcher = nfa.NfaMatcher(plan, table.schema)
+        evaluation = AutomatonEvaluation(plan)
+        self.automata = evaluation.automata
+        matcher = PatternMatcher(evaluation, table.schema)
         rows, masks = matcher._relevant(batch)
         matcher._working.add(batch, rows, masks)
-        self.engine = matcher._make_pass() if rows.size else None
+        begun = (matcher._working, 0, matcher.metrics, matcher.allowance, BLOCK)
+        self.engine = evaluation.begin(*begun) if rows.size else None
         self.row_of: list[int] = rows.take(self.engine.groups.order).tolist() if self.engine else []
         """Row of the table by place."""
         self.place_of = {row: place for place, row in enumerate(self.row_of)}
@@ -277,9 +282,9 @@ class _Alternative:
         self._stream = stream
         self._index = index
         self._plan = stream.plan.branches[index]
-        self._program = stream.matcher.automata.programs[index]
+        self._program = stream.automata.programs[index]
         self._states = [state_names(component.event) for component in self._plan.automaton.components]
-        self._values = _values(self._program, stream.matcher.automata.columns)
+        self._values = _values(self._program, stream.automata.columns)
         self._buffers: dict[int, Any] = {}
         """By segment."""
         self._starts: dict[int, int] = {}
@@ -411,7 +416,7 @@ class _Alternative:
             return word
         engine = self._stream.engine
         assert engine is not None
-        columns, is_float = self._stream.matcher.automata.columns, item.kind == FLOAT_COLUMN
+        columns, is_float = self._stream.automata.columns, item.kind == FLOAT_COLUMN
         spec = (columns.floats if is_float else columns.ints)[item.column]
         if isinstance(spec.expression, Attribute):
             return self._stream.value(spec.expression.name, word)

@@ -298,7 +298,7 @@ def _compare(query: Query, table: pa.Table, options: Options, contender: _Conten
     matcher, seconds, rows = _run(plan, table, options)
     if seconds < REPEATED:
         seconds = min(seconds, *(_run(plan, table, options)[1] for _ in range(2)))
-    chosen = _chosen(plan, matcher)
+    chosen = matcher.chosen
     evaluations, partial_matches = _counted(plan, matcher.metrics, stacks=chosen == STACKS)
     matches = rows if query.logical.aggregates else matcher.metrics.matches
     measured = Measurement(evaluations, partial_matches, seconds, matches)
@@ -314,23 +314,6 @@ def _run(plan: Plan, table: pa.Table, options: Options) -> tuple[Matcher, float,
     begin = perf_counter()
     run = run_embedded(matcher, table, plan.bound.schema)
     return matcher, perf_counter() - begin, run.matches.num_rows
-
-
-def _chosen(plan: Plan, matcher: Matcher) -> str:
-    """What a lazy matcher chose for its last events: the orders of a branch one after another, those of branches apart."""
-    from kleene.engine.lazy.matcher import LazyMatcher
-    from kleene.plan.lazy.lazy import LazyPlan
-
-    if not isinstance(plan, LazyPlan) or not isinstance(matcher, LazyMatcher) or not matcher.metrics.relevant:
-        return ""
-    if matcher.chooser.takes_stacks:
-        return STACKS
-    found = []
-    for number, branch in enumerate(plan.branches):
-        orders = (stretch.order for stretch in matcher.chooser.stretches(number))
-        texts = dict.fromkeys(", ".join(branch.variables[index] for index in order) for order in orders)
-        found.append(" then ".join(texts))
-    return "; ".join(found)
 
 
 def _counted(plan: Plan, work: Metrics, *, stacks: bool) -> tuple[int | None, int | None]:

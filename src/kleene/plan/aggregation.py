@@ -93,7 +93,7 @@ class MatchedPlan:
     @property
     def total_order(self) -> bool:
         """Whether two events of a partition may not tie."""
-        return not isinstance(self.inner, SequencePlan) and self.inner.total_order
+        return self.inner.total_order
 
     @property
     def ties(self) -> str:

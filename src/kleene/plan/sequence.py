@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kleene.common.errors import PlanningError, Problem, Span
 from kleene.pattern.bound import BoundQuery
@@ -107,6 +108,16 @@ class SequencePlan:
     def branches(self) -> tuple[SequencePlan, ...]:
         """There is one alternative, the plan itself."""
         return (self,)
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        """Attributes that divide the events."""
+        return self.scan.partition
+
+    tests: ClassVar[tuple[str, ...]] = ()
+    """Others on which events must agree are tested by scan and construction."""
+    total_order: ClassVar[bool] = False
+    ties: ClassVar[str] = "error"
 
     @property
     def all_rows(self) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,67 +22,41 @@ from kleene.engine.aggregation.expiring import Lives, in_epochs, joined
 from kleene.engine.aggregation.live_pass import NEVER, TRIGGERS, Cells, LivePass, Spans
 from kleene.engine.aggregation.values import Measures
 from kleene.engine.allowance import Allowance
-from kleene.engine.automaton.automaton_pass import AutomatonPass
-from kleene.engine.automaton.matcher import NfaMatcher
 from kleene.engine.events.grouping import combined_codes, without_nulls
 from kleene.engine.events.scan import Scan
-from kleene.engine.events.working_set import WorkingSet
-from kleene.engine.lazy.matcher import LazyMatcher
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.matches.aggregate_output import AggregateWriter
 from kleene.engine.matches.matches import Matches
 from kleene.engine.matches.negation import NegativeIndex
 from kleene.engine.matches.non_overlap import choose
-from kleene.engine.passes.reporting import ReportingMatcher
+from kleene.engine.passes.reporting import Evaluation, Pass, ReportingMatcher
 from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, State
-from kleene.engine.sequence.sequence import SequenceMatcher
 from kleene.pattern.conditions import condition_of
 from kleene.plan.aggregation import MatchedPlan
-from kleene.plan.analysis.keys import key_attributes
-from kleene.plan.automaton.nfa import NfaPlan
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.operators import fixed_values, kleene_variables
 
 MANY = 1 << 20
 """So many spans are worth adding up before the end of a pass."""
 
 
-def live_matcher(
-    plan: MatchedPlan, events: pa.Schema, *, bad_rows: str = "error", run_rows: int = RUN_ROWS, block: int = BLOCK
-) -> LiveMatcher:
-    """A matcher for one matched plan, over that of its inner plan; see `kleene.engine.matcher.Matcher`."""
-    kind: type[LiveMatcher] = _LiveSequence
-    if isinstance(plan.inner, NfaPlan):
-        kind = _LiveNfa
-    elif isinstance(plan.inner, LazyPlan):
-        kind = _LiveLazy
-    return kind(plan, events, bad_rows, run_rows, block)
+class MatchAggregator(ReportingMatcher):
+    """A matcher for one matched plan, over the evaluation of its inner plan; see `kleene.engine.matcher.Matcher`."""
 
-
-class LiveMatcher(ReportingMatcher):
-    """The part that does not depend on the inner mechanism; the other base of a subclass is the inner plan's matcher."""
-
-    output_schema: pa.Schema
-
-    def __init__(self, plan: MatchedPlan, events: pa.Schema, bad_rows: str, run_rows: int, block: int) -> None:
-        inner: Any = super().__init__
-        inner(plan.inner, events, bad_rows=bad_rows, run_rows=run_rows, block=block)
+    def __init__(
+        self,
+        plan: MatchedPlan,
+        evaluation: Evaluation,
+        events: pa.Schema,
+        *,
+        bad_rows: str = "error",
+        run_rows: int = RUN_ROWS,
+        block: int = BLOCK,
+    ) -> None:
+        super().__init__(plan, evaluation, bad_rows, run_rows, block)
+        evaluation.ends_later = plan.looks_ahead
         bound = plan.bound
-        self.allowance = Allowance((bound.query.name,), plan.limits)
         self._live = plan
         self._events = events
-        self._scan = Scan(
-            bound,
-            [event for event, _ in plan.scanned],
-            [predicates for _, predicates in plan.scanned],
-            key_attributes(bound),
-            bad_rows,
-            self.metrics,
-            self.bad_rows,
-            keep_irrelevant=plan.all_rows,
-            noticed=self.noticed,
-        )
-        self._working = WorkingSet(bound.schema, plan.columns, self.noticed)
         self._aggregates = AggregateWriter(bound, events)
         self.output_schema = self._aggregates.schema
         self._measures = Measures(bound, events)
@@ -95,9 +68,6 @@ class LiveMatcher(ReportingMatcher):
         self._cells: Cells | None = None
         self._lives = [Lives.none() for _ in plan.ahead]
         """Where negation looks ahead: per branch the matches that are alive; under NON-OVERLAP those that may be chosen."""
-
-    def compute_only(self, names: Sequence[str]) -> None:
-        """Nothing is left out: these are aggregates, and matches are not written."""
 
     # Events
 
@@ -199,7 +169,7 @@ class LiveMatcher(ReportingMatcher):
         self.allowance.begin_pass(len(working))
         live = LivePass(self._live, self._measures, working, self._rank(), self._cells)
         triggers = live.triggers(self._live.trigger_bits)
-        run = self._make_pass() if working.pending or self._live.looks_ahead else None
+        run = self._begin() if working.pending or self._live.looks_ahead else None
         collected = _Collected(live, self._measures, self.allowance)
         if run is not None and self._live.looks_ahead:
             self._look_ahead(run, live, collected, watermark)
@@ -219,12 +189,12 @@ class LiveMatcher(ReportingMatcher):
             return np.arange(len(self._working), dtype=np.int64)
         return self._working.rank()
 
-    def _collect(self, run: Any, collected: _Collected) -> None:
+    def _collect(self, run: Pass, collected: _Collected) -> None:
         """Finds the matches that the new events complete."""
         waiting: list[Matches] = []
         rows = run.events.by_place(np.arange(len(self._working), dtype=np.int64))
         for index in range(len(self._plan.branches)):
-            for matches in self._found(run, index, self._working.kept):
+            for matches in run.matches(index, self._working.kept):
                 kept = run.negated(index, matches)
                 if self._chosen_later(run):
                     self.allowance.hold(kept.nbytes, "matches among which NON-OVERLAP chooses")
@@ -264,7 +234,7 @@ class LiveMatcher(ReportingMatcher):
 
     # Negation that looks ahead
 
-    def _look_ahead(self, run: Any, live: LivePass, collected: _Collected, watermark: int | None) -> None:
+    def _look_ahead(self, run: Pass, live: LivePass, collected: _Collected, watermark: int | None) -> None:
         """Finds the matches that the new events complete, and how long each one lives that is alive."""
         rows = run.events.by_place(np.arange(len(self._working), dtype=np.int64))
         self._find_lives(run, live, rows)
@@ -281,12 +251,12 @@ class LiveMatcher(ReportingMatcher):
                 alive = (lives.end == len(self._working)) & live.unexpired(lives.matches.first, watermark)
                 self._lives[index] = lives.select(alive)
 
-    def _find_lives(self, run: Any, live: LivePass, rows: Array) -> None:
+    def _find_lives(self, run: Pass, live: LivePass, rows: Array) -> None:
         """Adds the matches that new events complete; those that are ended before they begin are no matches."""
         working, indexes = self._working, self._indexes()
         for index in range(len(self._plan.branches)):
             blocks = [self._lives[index].matches]
-            for matches in self._found(run, index, working.kept) if working.pending else ():
+            for matches in run.matches(index, working.kept) if working.pending else ():
                 kept = run.negated(index, matches)
                 self._require_few(run, kept)
                 self.allowance.hold(kept.nbytes, "matches that a later event may end")
@@ -315,7 +285,7 @@ class LiveMatcher(ReportingMatcher):
             found.append([NegativeIndex(item, names, own, *shared) for item, own in zip(components, rows, strict=True)])
         return found
 
-    def _choose_alive(self, run: Any, live: LivePass, collected: _Collected, rows: Array, watermark: int | None) -> None:
+    def _choose_alive(self, run: Pass, live: LivePass, collected: _Collected, rows: Array, watermark: int | None) -> None:
         """NON-OVERLAP over matches that may die: what is chosen changes with every death."""
         places = np.empty_like(rows)
         places[rows] = np.arange(rows.size)
@@ -330,7 +300,7 @@ class LiveMatcher(ReportingMatcher):
         if watermark is not None:
             self._settle(run, placed, places, watermark)
 
-    def _settle(self, run: Any, placed: Sequence[Matches], places: Array, watermark: int) -> None:
+    def _settle(self, run: Pass, placed: Sequence[Matches], places: Array, watermark: int) -> None:
         """Chooses among the matches that no event to come can end, nor any that ends before them: they are let go of, and so is
         what overlaps those that are chosen.
         """
@@ -352,23 +322,6 @@ class LiveMatcher(ReportingMatcher):
 def _ended(live: LivePass, lives: Lives, view: int) -> Array:
     """The positions at which events end matches."""
     return np.append(live.axis.ends[view], NEVER).take(lives.end)
-
-
-class _LiveSequence(LiveMatcher, SequenceMatcher):
-    """Over active instance stacks."""
-
-
-class _LiveLazy(LiveMatcher, LazyMatcher):
-    """Over lazy evaluation."""
-
-
-class _LiveNfa(LiveMatcher, NfaMatcher):
-    """Over automata."""
-
-    def _make_pass(self) -> AutomatonPass:
-        run = super()._make_pass()
-        run.prunes &= not self._live.looks_ahead  # a match that dies gives way to those it overlaps
-        return run
 
 
 class _Collected:

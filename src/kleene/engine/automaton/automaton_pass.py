@@ -85,6 +85,8 @@ class AutomatonPass(WorkingPass):
             and not may_overflow(plan.bound, working)
         )
         """Whether runs that overlap a reported match are let go of while running."""
+        self.counts_ends = plan.options.algorithm != "backtrack" or plan.limits.policy != "error"
+        """Where the matches of an event come together they are counted while they are read."""
         self.candidates = False
         """Whether matches are reported that overlap, but none that starts no later than one that ended before."""
         self.filled = fill_columns(automata.columns, len(working), self._filter_column, self.groups.rows)

@@ -7,7 +7,7 @@ the stretch in which its last event lies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from weakref import proxy
 
@@ -114,8 +114,18 @@ class Nodes:
 class LazyPass(WorkingPass):
     """One pass of a lazy plan over a working set."""
 
-    def __init__(self, programs: Programs, working: WorkingSet, metrics: Metrics, allowance: Allowance, block: int) -> None:
+    def __init__(
+        self,
+        programs: Programs,
+        stretches: Callable[[int], Sequence[Stretch]],
+        working: WorkingSet,
+        metrics: Metrics,
+        allowance: Allowance,
+        block: int,
+    ) -> None:
+        """`stretches` are those of an alternative, asked for when its matches are."""
         super().__init__(programs.plan, working, metrics, block, programs.bits)
+        self._stretches = stretches
         self.allowance = allowance
         self.plan, self.working, self.metrics = programs.plan, working, metrics
         self._programs = programs
@@ -157,10 +167,10 @@ class LazyPass(WorkingPass):
             width -= 1
         return bool(windows.is_wider(self.groups.offsets, self.clock, self.window, width))
 
-    def matches(self, index: int, stretches: Sequence[Stretch]) -> Iterator[Matches]:
+    def matches(self, index: int, emit_from: int) -> Iterator[Matches]:  # noqa: ARG002 - the stretches begin there
         """The matches of a branch, in blocks, before negation."""
         run = self.branch(index)
-        for stretch in stretches:
+        for stretch in self._stretches(index):
             windows.ask(self.groups.offsets, self.groups.order, stretch.first, stretch.last, self.wanted)
             yield from run.matches(stretch)
         self._metrics.peak_instances = max(self._metrics.peak_instances, int(self.alive.cumsum().max(initial=0)))

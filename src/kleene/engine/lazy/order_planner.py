@@ -81,7 +81,10 @@ class Choice:
     """The expected cost per unit of time."""
 
 
-class Chooser:
+STACKS = "active instance stacks"
+
+
+class OrderPlanner:
     """Chooses for the passes of one matcher."""
 
     def __init__(self, plan: LazyPlan) -> None:
@@ -129,15 +132,16 @@ class Chooser:
 
     @property
     def text(self) -> str:
-        """What was chosen last: the variables in order of binding, by alternative of the pattern and stretch."""
+        """What was chosen last: the variables in order of binding, those of one stretch `then` those of the next, alternatives
+        of the pattern apart; empty if there was nothing to match.
+        """
         if self.takes_stacks:
-            return "active instance stacks"
+            return STACKS
         found = []
-        for branch, choice in zip(self._plan.branches, self._choices, strict=True):
-            for stretch in choice.stretches:
-                order = ", ".join(branch.variables[component] for component in stretch.order)
-                found.append(f"{order}, ..." if stretch.tree else order)
-        return "; ".join(dict.fromkeys(found))
+        for branch, choice in zip(self._plan.branches, self._choices, strict=bool(self._choices)):
+            orders = (", ".join(branch.variables[component] for component in stretch.order) for stretch in choice.stretches)
+            found.append(" then ".join(dict.fromkeys(orders)))
+        return "; ".join(found)
 
     def _needs_statistics(self, rows: int) -> bool:
         """Whether there is something to choose, and enough events to choose by."""

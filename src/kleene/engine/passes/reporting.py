@@ -10,22 +10,27 @@ reported match cannot be selected again: their marks are cleared.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from kleene.common.arrays import Array
 from kleene.common.columns import select
+from kleene.engine.allowance import Allowance
+from kleene.engine.events.grouping import Groups
+from kleene.engine.events.placed import PlacedColumns
+from kleene.engine.events.working_set import WorkingSet
+from kleene.engine.matcher import Metrics
 from kleene.engine.matches.candidates import as_candidates, candidate_schema
 from kleene.engine.matches.matches import Matches
 from kleene.engine.matches.non_overlap import choose
+from kleene.engine.matches.output import EventHashes, MatchWriter
 from kleene.engine.passes.magnitudes import may_overflow
 from kleene.engine.passes.restored import require_names
-from kleene.engine.passes.working_matcher import State, WorkingMatcher
+from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, ScannedPlan, State, WorkingMatcher
 from kleene.engine.passes.working_pass import in_partitions
 from kleene.pattern.policies import Output, Strategy
 
@@ -77,35 +82,86 @@ class Due:
         return matches.select(due)
 
 
+class Pass(Protocol):
+    """One pass over a working set: the matches that end in it."""
+
+    events: PlacedColumns
+    groups: Groups
+    hashes: EventHashes
+    ts: Array
+    """Times by place."""
+    ended: Array
+    """Per partition the place where its last reported match ends, under NON-OVERLAP."""
+    earliest: int | None
+    """The time of the earliest event that a later match may have."""
+    prunes: bool
+    """Whether NON-OVERLAP is decided while matches are found."""
+    counts_ends: bool
+    """Whether the limit on the matches of an event is kept while they are found."""
+    together: bool
+    """Whether the matches of an event come one after the other."""
+
+    def matches(self, index: int, emit_from: int) -> Iterator[Matches]:
+        """The matches of an alternative that rows from `emit_from` on complete, in blocks, before negation."""
+        ...
+
+    def negated(self, index: int, matches: Matches) -> Matches:
+        """The matches without a forbidden event."""
+        ...
+
+    def clear_ended(self) -> None:
+        """Under NON-OVERLAP, events up to the end of a reported match cannot be selected again."""
+        ...
+
+    def may_exceed(self, most: int) -> bool:
+        """Whether an event could complete more than `most` matches."""
+        ...
+
+    def partition_text(self, place: int) -> str:
+        """The partition of an event, for messages."""
+        ...
+
+
+class Evaluation(Protocol):
+    """How the matches of a plan are found: by stacks, in an order of binding, by an automaton."""
+
+    candidates: bool
+    """Whether matches are wanted that overlap, for others to choose among (`kleene.engine.matches.candidates`)."""
+    ends_later: bool
+    """Whether a later event may end a match: then NON-OVERLAP is not decided while matches are found."""
+
+    @property
+    def plan(self) -> Any:
+        """The plan that is evaluated."""
+        ...
+
+    @property
+    def chosen(self) -> str:
+        """How the last pass bound events, in words; empty if there is no choice."""
+        ...
+
+    def begin(self, working: WorkingSet, emit_from: int, metrics: Metrics, allowance: Allowance, block: int) -> Pass:
+        """A pass that is to find what rows from `emit_from` on complete."""
+        ...
+
+
 class ReportingMatcher(WorkingMatcher):
-    """The part of a matcher that reports what passes find."""
+    """The part of a matcher that goes over its working set in passes of an evaluation."""
 
-    _writer: Any
-    """Writes matches as rows."""
-    output_schema: pa.Schema
-
-    def __init__(self, plan: Any, bad_rows: str, run_rows: int, block: int) -> None:
+    def __init__(self, plan: ScannedPlan, evaluation: Evaluation, bad_rows: str, run_rows: int, block: int) -> None:
+        """`plan` says what of the events is kept; the evaluation has its own, which may be another."""
         super().__init__(plan, bad_rows, run_rows, block)
-        self._plan: Any = plan
-        self._due = Due.of(plan)
+        self.evaluation = evaluation
+        self._plan: Any = evaluation.plan
+        self._due = Due.of(self._plan)
         self._reported: int | None = None
         """With a negated end: matches whose window passed by this time have been reported."""
         self._earliest: int | None = None
         """The time of the earliest event that a later match may have, as the last pass saw it."""
-        self._candidates = False
 
-    def give_candidates(self, events: pa.Schema) -> None:
-        """Under NON-OVERLAP: leaves the choice to those who know the candidates of all tasks
-        (`kleene.engine.matches.candidates`).
-        """
-        self._candidates = True
-        self.output_schema = candidate_schema(self._writer.schema, events, self._plan.partition)
-
-    def compute_only(self, names: Sequence[str]) -> None:
-        """Gives matches these columns only."""
-        if list(names) != self.output_schema.names:  # compressed ones always have all
-            self._writer.narrow(names)
-            self.output_schema = self._writer.schema
+    @property
+    def chosen(self) -> str:
+        return self.evaluation.chosen
 
     def snapshot(self) -> State:
         """The marks of events, where NON-OVERLAP has cleared some."""
@@ -119,13 +175,9 @@ class ReportingMatcher(WorkingMatcher):
         self._reported = watermark
         self._earliest = self._working.earliest
 
-    @abstractmethod
-    def _make_pass(self) -> Any:
-        """A pass over the working set."""
-
-    @abstractmethod
-    def _found(self, run: Any, index: int, emit_from: int) -> Iterator[Matches]:
-        """The matches of a branch that rows from `emit_from` on complete, before negation."""
+    def _begin(self) -> Pass:
+        emit_from = 0 if self._due.postponed else self._working.kept
+        return self.evaluation.begin(self._working, emit_from, self.metrics, self.allowance, self._block)
 
     def _relevant(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         rows, masks = self._scan(batch)
@@ -145,19 +197,6 @@ class ReportingMatcher(WorkingMatcher):
             return np.ones(rows.size, bool)
         return in_partitions(bound, lambda name: select(batch.column(name), rows), rows.size)
 
-    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
-        """Reports what the events up to the watermark (None: the end of time) make certain."""
-        working = self._working
-        if len(working) and (working.pending or self._due.postponed):
-            self.allowance.begin_pass(len(working))
-            run = self._make_pass()
-            yield from self._report(run, watermark)
-            self._audit(watermark)
-            self._earliest = working.noticed.earliest(run.earliest)
-        self._reported = watermark
-        if watermark is not None:
-            working.forget(self._due.horizon(watermark, self._earliest))
-
     def _audit(self, watermark: int | None) -> None:
         """Raises if a value that left 64 bits in this pass is an error of the answer."""
         working = self._working
@@ -167,11 +206,67 @@ class ReportingMatcher(WorkingMatcher):
             self.audit(self._plan, working, self._reported, watermark)
             working.noticed.seen = False
 
-    def _report(self, run: Any, watermark: int | None) -> Iterator[pa.RecordBatch]:
+    def _chosen_later(self, run: Pass) -> bool:
+        """Whether NON-OVERLAP chooses among finished matches."""
+        return self._due.non_overlap and not run.prunes
+
+    def _require_few(self, run: Pass, matches: Matches) -> None:
+        """That no event completes more matches than it may."""
+        if not run.counts_ends:
+            self.allowance.ended(matches.last, run)
+
+
+class PatternMatcher(ReportingMatcher):
+    """A matcher for one plan that finds matches; see `kleene.engine.matcher.Matcher`."""
+
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        events: pa.Schema,
+        *,
+        bad_rows: str = "error",
+        run_rows: int = RUN_ROWS,
+        block: int = BLOCK,
+    ) -> None:
+        super().__init__(evaluation.plan, evaluation, bad_rows, run_rows, block)
+        self._writer = self._make_writer(events)
+        self.output_schema = self._writer.schema
+
+    def _make_writer(self, events: pa.Schema) -> Any:
+        """Writes matches as rows."""
+        return MatchWriter(self._plan, events)
+
+    def give_candidates(self, events: pa.Schema) -> None:
+        """Under NON-OVERLAP: leaves the choice to those who know the candidates of all tasks
+        (`kleene.engine.matches.candidates`).
+        """
+        self.evaluation.candidates = True
+        self.output_schema = candidate_schema(self._writer.schema, events, self._plan.partition)
+
+    def compute_only(self, names: Sequence[str]) -> None:
+        """Gives matches these columns only."""
+        if list(names) != self.output_schema.names:  # compressed ones always have all
+            self._writer.narrow(names)
+            self.output_schema = self._writer.schema
+
+    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+        """Reports what the events up to the watermark (None: the end of time) make certain."""
+        working = self._working
+        if len(working) and (working.pending or self._due.postponed):
+            self.allowance.begin_pass(len(working))
+            run = self._begin()
+            yield from self._report(run, watermark)
+            self._audit(watermark)
+            self._earliest = working.noticed.earliest(run.earliest)
+        self._reported = watermark
+        if watermark is not None:
+            working.forget(self._due.horizon(watermark, self._earliest))
+
+    def _report(self, run: Pass, watermark: int | None) -> Iterator[pa.RecordBatch]:
         emit_from = 0 if self._due.postponed else self._working.kept
         waiting: list[Matches] = []
         for index in range(len(self._plan.branches)):
-            for matches in self._found(run, index, emit_from):
+            for matches in run.matches(index, emit_from):
                 kept = run.negated(index, self._due.by(watermark, self._reported, matches, run.ts))
                 if self._chosen_later(run):
                     self.allowance.hold(kept.nbytes, "matches among which NON-OVERLAP chooses")
@@ -179,25 +274,16 @@ class ReportingMatcher(WorkingMatcher):
                 elif kept.count:
                     yield self._written(run, kept)
         if waiting:
-            for kept in choose(waiting, run.groups.offsets, run.ended, candidates=self._candidates):
+            for kept in choose(waiting, run.groups.offsets, run.ended, candidates=self.evaluation.candidates):
                 yield self._written(run, kept)
         run.clear_ended()
 
-    def _chosen_later(self, run: Any) -> bool:  # noqa: ARG002 - a pass may choose while it runs
-        """Whether NON-OVERLAP chooses among finished matches."""
-        return self._due.non_overlap
-
-    def _admit(self, run: Any, matches: Matches) -> None:
-        """Counts matches that are reported; LimitError where they are more than the query may have."""
+    def _written(self, run: Pass, matches: Matches) -> pa.RecordBatch:
+        """The rows of matches that are reported; LimitError where they are more than the query may have."""
         self._require_few(run, matches)
         self.allowance.reported(matches.count)
-
-    def _require_few(self, run: Any, matches: Matches) -> None:
-        """That no event completes more matches than it may."""
-        self.allowance.ended(matches.last, run)
-
-    def _written(self, run: Any, matches: Matches) -> pa.RecordBatch:
-        self._admit(run, matches)
         self.metrics.matches += matches.count
         rows: pa.RecordBatch = self._writer.write(run.events, run.hashes, matches)
-        return as_candidates(rows, self.output_schema, run, matches, self._plan.partition) if self._candidates else rows
+        if not self.evaluation.candidates:
+            return rows
+        return as_candidates(rows, self.output_schema, run, matches, self._plan.partition)

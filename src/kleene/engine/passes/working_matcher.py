@@ -129,6 +129,11 @@ class WorkingMatcher(ABC):
         self.allowance.begin_run()
 
     @property
+    def chosen(self) -> str:
+        """How the last events were bound, in words; empty if there is no choice."""
+        return ""
+
+    @property
     def horizon(self) -> int | None:
         """Events at or before this time will not matter again."""
         return self._working.horizon

@@ -5,7 +5,7 @@ clock, negation, and under NON-OVERLAP where the last reported match ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +27,6 @@ from kleene.engine.passes.filter_values import filter_column
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import Strategy
 from kleene.pattern.predicates import Literal
-
-if TYPE_CHECKING:
-    from kleene.plan.automaton.nfa import NfaPlan
-    from kleene.plan.lazy.lazy import LazyPlan
-
 
 NEGATIVE = "negative"
 """The role of a negative component's bit; any other role is a positive component's."""
@@ -72,17 +67,22 @@ def group_working(working: WorkingSet, partition: Sequence[str]) -> Grouped:
 
 
 class WorkingPass:
-    """One pass over a working set."""
+    """What passes over a working set have in common; see `kleene.engine.passes.reporting.Pass`."""
+
+    prunes = False
+    counts_ends = False
+    together = False
 
     def __init__(
         self,
-        plan: NfaPlan | LazyPlan,
+        plan: Any,
         working: WorkingSet,
         metrics: Metrics,
         block: int,
         bits: Mapping[tuple[str, str], int],
+        grouped: Grouped | None = None,
     ) -> None:
-        """`bits` gives the bit of each (variable, role) in a row's mask."""
+        """`bits` gives the bit of each (variable, role) in a row's mask; `grouped` are the rows by partition, if known."""
         self._plan: Any = plan
         self._bits = bits
         self._positive = sum(1 << bit for (_, role), bit in bits.items() if role != NEGATIVE)
@@ -91,7 +91,7 @@ class WorkingPass:
         self._block = block
         arrival = plan.total_order and plan.ties == "arrival"
         self._rank = np.arange(len(working), dtype=np.int64) if arrival else working.rank()
-        self._codes, self.groups = group_working(working, plan.partition)
+        self._codes, self.groups = grouped or group_working(working, plan.partition)
         self.ts = self.groups.ts
         self.events = PlacedColumns(working, self.groups)
         self.rank = self.ts if self._rank is working.ts else self.groups.places(self._rank)
@@ -179,9 +179,6 @@ class WorkingPass:
             "but the query needs a total order\n"
             '  hint: give order_by=[...], or ties="arrival" to accept the order in which rows are delivered'
         )
-
-    together = False
-    """Whether the matches of an event come one after the other."""
 
     def may_exceed(self, most: int) -> bool:  # noqa: ARG002 - nothing is known
         """Whether an event could complete more than `most` matches."""

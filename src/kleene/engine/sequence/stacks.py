@@ -1,4 +1,4 @@
-"""The SASE plan in execution: scan, construction, selection, window, negation, transformation, one block at a time.
+"""The SASE plan in execution: construction, selection and window over active instance stacks, one block at a time.
 
 Each pass builds its stacks from the working set (the events of the last window and the new ones); see
 `kleene.engine.passes.reporting`.
@@ -6,127 +6,87 @@ Each pass builds its stacks from the working set (the events of the last window 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
-import pyarrow as pa
 
 from kleene.common.arrays import NO_WINDOW, Array
 from kleene.engine.allowance import Allowance
 from kleene.engine.events.grouping import value_codes, without_nulls
-from kleene.engine.events.placed import PlacedColumns
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.filter_constants import OVERFLOW
-from kleene.engine.expressions.filters import ColumnSpec, Computed, FilterProgram, build_filter, no_filter
+from kleene.engine.expressions.filters import FilterProgram, build_filter, no_filter
 from kleene.engine.expressions.vectorized import Evaluator
 from kleene.engine.matcher import Metrics
 from kleene.engine.matches.matches import Matches
-from kleene.engine.matches.negation import NegativeIndex
-from kleene.engine.matches.output import EventHashes, MatchWriter
-from kleene.engine.passes.filter_values import fill_columns, filter_column
-from kleene.engine.passes.reporting import ReportingMatcher
-from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS
-from kleene.engine.passes.working_pass import Grouped, group_working, partition_text
+from kleene.engine.passes.filter_values import fill_columns
+from kleene.engine.passes.working_pass import NEGATIVE, Grouped, WorkingPass
 from kleene.engine.sequence import kernels
 from kleene.plan.sequence import SequencePlan
 
 
-class SequenceMatcher(ReportingMatcher):
-    """A matcher for one sequence plan; see `kleene.engine.matcher.Matcher`."""
+class StackEvaluation:
+    """Finds matches by active instance stacks."""
 
-    def __init__(
-        self, plan: SequencePlan, events: pa.Schema, *, bad_rows: str = "error", run_rows: int = RUN_ROWS, block: int = BLOCK
-    ) -> None:
-        super().__init__(plan, bad_rows, run_rows, block)
-        self._filter = sequence_filter(plan)
-        self._writer = MatchWriter(plan, events)
-        self.output_schema = self._writer.schema
+    candidates = False
+    ends_later = False
+    chosen = ""
 
-    def _relevant(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
-        return self._scan(batch)
+    def __init__(self, plan: SequencePlan) -> None:
+        self.plan = plan
+        self._filter = build_filter(
+            plan.bound, [event.variable for event in plan.scan.components], plan.construction.predicates
+        )
+        roles = [NEGATIVE if event.negated else "begin" for event, _ in plan.scanned]
+        self._bits = {
+            (event.variable, role): bit for bit, ((event, _), role) in enumerate(zip(plan.scanned, roles, strict=True))
+        }
 
-    def _make_pass(self) -> SequencePass:
-        return SequencePass(self._plan, self._filter, self._working, self.metrics, self.allowance, self._block)
+    def begin(
+        self,
+        working: WorkingSet,
+        emit_from: int,  # noqa: ARG002 - stacks are made of all events
+        metrics: Metrics,
+        allowance: Allowance,
+        block: int,
+    ) -> SequencePass:
+        """A pass of scan and construction."""
+        return self.over(working, metrics, allowance, block)
 
-    def _found(self, run: SequencePass, index: int, emit_from: int) -> Iterator[Matches]:  # noqa: ARG002 - there is one branch
-        return run.matches(emit_from)
+    def over(
+        self, working: WorkingSet, metrics: Metrics, allowance: Allowance, block: int, grouped: Grouped | None = None
+    ) -> SequencePass:
+        """The same; `grouped` are the rows by the partition of the plan, if that is known."""
+        return SequencePass(self.plan, self._filter, self._bits, working, metrics, allowance, block, grouped)
 
 
-def sequence_filter(plan: SequencePlan) -> FilterProgram | None:
-    """The filter of a plan's predicates between events."""
-    return build_filter(plan.bound, [event.variable for event in plan.scan.components], plan.construction.predicates)
-
-
-class SequencePass:
+class SequencePass(WorkingPass):
     """One pass of sequence scan and construction over a working set."""
 
     together = True
-    """Whether the matches of an event come one after the other."""
 
     def __init__(
         self,
         plan: SequencePlan,
         program: FilterProgram | None,
+        bits: Mapping[tuple[str, str], int],
         working: WorkingSet,
         metrics: Metrics,
         allowance: Allowance,
         block: int,
-        grouped: Grouped | None = None,
+        grouped: Grouped | None,
     ) -> None:
-        """`grouped` are the rows by the partition of the plan, if that is known."""
-        self._plan = plan
+        super().__init__(plan, working, metrics, block, bits, grouped)
+        self._plan: SequencePlan = plan
         self._program = program
-        self._working = working
         self._variables = [event.variable for event in plan.scan.components]
-        self._metrics = metrics
         self._allowance = allowance
-        self._block = block
-        self._rank = working.rank()
-        self._codes, self._groups = grouped or group_working(working, plan.scan.partition)
-        self._indexes = self._negative_indexes()
-        self.events = PlacedColumns(working, self._groups)
-        self.ts = self._groups.ts
-        """Times by place."""
-        self._placed_rank = self.ts if self._rank is working.ts else self._groups.places(self._rank)
-        tied = bool((self._rank[1:] == self._rank[:-1]).any())
-        self.hashes = EventHashes(self.events, self._placed_rank, plan.columns, tied=tied)
-        alone = len(self._variables) == 1
-        self.earliest = None if alone else int(working.ts[0])
-        """The time of the earliest event that a later match may have; alone, an event is a match by itself."""
+        self.earliest = None if len(self._variables) == 1 else int(working.ts[0])  # alone, an event is a match by itself
 
-    def _negative_indexes(self) -> list[NegativeIndex]:
-        negation = self._plan.negation
-        if negation is None:
-            return []
-        first, order = len(self._variables), self._groups.order
-        shared = (negation.method, negation.window, self._working, self._rank, self._codes, order)
-        return [
-            NegativeIndex(component, self._variables, self._working.rows_with(first + index), *shared)
-            for index, component in enumerate(negation.components)
-        ]
-
-    def matches(self, emit_from: int) -> Iterator[Matches]:
+    def matches(self, index: int, emit_from: int) -> Iterator[Matches]:  # noqa: ARG002 - there is one branch
         """Blocks of the matches that rows from `emit_from` on complete, before negation."""
         for sequences in self._sequences(emit_from):
             yield Matches.of_sequences(self._variables, self._selected(sequences))
-
-    def negated(self, index: int, matches: Matches) -> Matches:  # noqa: ARG002 - there is one branch
-        """The matches without a forbidden event."""
-        for negative in self._indexes:
-            if matches.count:
-                matches = matches.select(~negative.dead(self._plan.bound, matches))
-        return matches
-
-    def may_exceed(self, most: int) -> bool:  # noqa: ARG002 - nothing is known
-        """Whether an event could complete more than `most` matches."""
-        return True
-
-    def partition_text(self, place: int) -> str:
-        """The partition of an event, for messages."""
-        return partition_text(self._plan.bound, self._plan.scan.partition, self.events, place)
-
-    def clear_ended(self) -> None:
-        """All matches are reported, overlapping ones too."""
 
     def _selected(self, sequences: Array) -> Array:
         """The sequences that satisfy what construction left open."""
@@ -154,7 +114,7 @@ class SequencePass:
         if length > 1:
             yield from self._construct(length, emit_from)
             return
-        places = np.flatnonzero((self._groups.masks & 1) & (self._groups.order >= emit_from))
+        places = np.flatnonzero((self.groups.masks & 1) & (self.groups.order >= emit_from))
         for begin in range(0, places.size, self._block):
             block = places[begin : begin + self._block].reshape(1, -1)
             self._metrics.sequences += block.shape[1]
@@ -162,7 +122,7 @@ class SequencePass:
 
     def _construct(self, length: int, emit_from: int) -> Iterator[Array]:
         working, plan = self._working, self._plan
-        groups = self._groups
+        groups = self.groups
         longest = int(np.diff(groups.offsets).max(initial=0))
         tests = self._tests()
         checks = np.array(
@@ -184,7 +144,7 @@ class SequencePass:
         state = np.zeros(kernels.STATE_FIELDS, np.int64)
         state[kernels.PATIENCE] = self._allowance.patience
         out = np.empty((length, self._block), np.int32)
-        common = (groups.order, groups.offsets, groups.ts, self._placed_rank, groups.masks, window)
+        common = (groups.order, groups.offsets, groups.ts, self.rank, groups.masks, window)
         in_construction = plan.construction.window is not None
         columns = (block_filter, ints, floats, valid, constants, out)
         cells = np.empty((cell_rows, length), np.int64)
@@ -221,8 +181,5 @@ class SequencePass:
         tests = np.empty((len(names), len(self._working)), np.int64)
         for index, name in enumerate(names):
             codes, _ = value_codes(without_nulls(self._working.column(name)))
-            tests[index] = self._groups.places(codes)
+            tests[index] = self.groups.places(codes)
         return tests
-
-    def _filter_column(self, spec: ColumnSpec) -> Computed:
-        return filter_column(spec, self._plan.bound, self._working, 1 << self._variables.index(spec.variable))
