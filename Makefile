@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help venv java browser demo test fast smoke matrix lint format bench clean
+.PHONY: help venv java browser demo test quick fast smoke matrix lint format bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,7 +66,11 @@ test: java browser $(STAMP) ## every test except the long ones
 	$(PYTEST) -q -n 2 --dist worksteal -m "not spark and not long"
 	$(PYTEST) -q -m "spark and not long and not smoke"
 
-fast: $(STAMP) ## the tests that need no JVM, in seconds
+# K=scan: the tests and cases whose names have `scan`.
+quick: $(STAMP) ## unit tests and the cases on three routes, in a minute
+	$(PYTEST) -q -n 2 --dist worksteal -m "not spark and not long and not slow" --routes oracle,embedded,stream-2 $(if $(K),-k "$(K)") tests/unit tests/test_cases.py
+
+fast: $(STAMP) ## the tests that need no JVM, in minutes
 	$(PYTEST) -q -n 2 -m "not spark and not long"
 
 smoke: java $(STAMP) ## the oldest supported Spark: what must work on each, in a minute

@@ -22,6 +22,20 @@ routes["workload"] = workload_routes.workload_route
 routes["spark"] = engine_routes.spark_route(spark_support.classic_session)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--routes", help="case files run on these routes only, of all that there are: oracle,embedded,spark,...")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Case files, on the routes that are asked for."""
+    if {"case", "route"} <= set(metafunc.fixturenames):
+        given = metafunc.config.getoption("--routes")
+        chosen = routes.keys() if given is None else given.split(",")
+        if unknown := set(chosen) - routes.keys():
+            raise pytest.UsageError(f"no routes: {', '.join(sorted(unknown))}; there are {', '.join(routes)}")
+        metafunc.parametrize(("case", "route"), list(metafunc.module.runs(chosen)))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What the oldest Spark lacks is not tested on it, and it is told what that is."""
     for item in items:

@@ -5,7 +5,7 @@ Routes are registered in `conftest.py`. No case is for the oracle alone: the eng
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,15 +26,15 @@ def _name(case: Case, route: str) -> str:
     return f"{case.path.relative_to(CASES).with_suffix('')}:{case.line}-{route}"
 
 
-def _runs() -> Iterator[ParameterSet]:
-    for route in routes:  # cases of one route together: a Spark session starts once
+def runs(chosen: Iterable[str]) -> Iterator[ParameterSet]:
+    """The cases on some routes."""
+    for route in chosen:  # cases of one route together: a Spark session starts once
         marks = [pytest.mark.spark] if route.startswith("spark") else []
         for case in ALL:
             if case.runs_on(route) and fits(case, route):
                 yield pytest.param(case, route, id=_name(case, route), marks=marks)
 
 
-@pytest.mark.parametrize(("case", "route"), list(_runs()))
 def test_case(case: Case, route: str) -> None:
     verify(case, route)
 
