@@ -1,6 +1,6 @@
 """The contract of all matching mechanisms: events in, matches out, in batches.
 
-A mechanism may keep recent events between calls, and nothing that the events alone do not determine. The matches of a stream do
+Between calls a mechanism keeps recent events, and only what follows from the events that have come. The matches of a stream do
 not depend on how it is cut into batches.
 """
 

@@ -11,7 +11,7 @@ is bound in the order b, a, d, c, the scope of c begins at b, where the formula 
 may have several bounds: `(max(a, b), finish)`. Of section 6, the last layer is that of n - 1 components taken, and a take edge
 leads to the state of its own order.
 
-Nothing is executed from here: the engine (`kernels/lazy.py`) extends partial matches with all candidates in scope at once,
+Nothing is executed from here: the engine (`engine/lazy/kernels`) extends partial matches with all candidates in scope at once,
 stored and later ones alike, in the same orders and with the same conditions. A Kleene component is taken as a whole, `a[]`; in
 a tree, after all single ones.
 

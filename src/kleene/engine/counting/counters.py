@@ -1,6 +1,6 @@
 """Counters in execution: any number of AGG queries over the same events, counted in one pass, no match ever built (A-Seq).
 
-Each pass computes, partition by partition, the values of every query at its triggers (`kernels.counting`), and, where
+Each pass computes, partition by partition, the values of every query at its triggers (`kernels`), and, where
 partitions are added up or EMIT ON CHANGE asks for it, also after each expiry; these become the values of groups in stream order
 (`kernels.totals`). Between passes only the events of the last window are kept. Without a window nothing expires, and the
 counters themselves are kept, one set for each partition.

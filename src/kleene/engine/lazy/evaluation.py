@@ -1,5 +1,7 @@
-"""Lazy evaluation in execution: the order of binding is chosen for the events of each pass
-(`kleene.engine.lazy.order_planner`).
+"""Lazy evaluation in execution: how events are bound is chosen for the events of each pass.
+
+`kleene.engine.lazy.order_planner` compares the orders of a chain or tree with active instance stacks. A pass over few rows
+takes stacks, if the query is a plain sequence; its plan for stacks is made when it first does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """NON-OVERLAP over finished matches: per partition, greedily in order of the last event (semantics, section 6).
 
-Automata without negation choose while they run (`kernels.nfa`); here come the matches that negation or several branches left.
+Automata without negation choose while they run (`kleene.engine.automaton.kernels.nfa`); here come the matches that negation or
+several branches left.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The Spark batch runtime: any DataFrame in, a lazy DataFrame of matches out.
 
 The plan is made once, on the driver. Before the shuffle the DataFrame keeps only rows that some component can bind
-(`spark_push_down`) and columns that the plan reads. Then: shuffle by key, sort by stream order within each partition, and one
+(`push_down`) and columns that the plan reads. Then: shuffle by key, sort by stream order within each partition, and one
 `mapInArrow` in which the engine keeps the state of all keys. What no key divides is cut into slices of time
-(`spark_time_slices`, for counters `spark_slices`), and so are keys that are much larger than others (`spark_skew`). Nothing of
+(`slices.matches`, for counters `slices.counters`), and so are keys that are much larger than others (`slices.skew`). Nothing of
 the session is changed.
 """
 

@@ -5,7 +5,7 @@ and how rows are distributed and ordered. It is the plan that says so, never the
 PARTITION BY of its own. Rows are distributed by a hash of the plan's keys, into buckets of many keys each, and every bucket
 comes to a matcher in stream order, as Arrow batches. Without keys there is one bucket.
 
-Cost: that of `spark_batch`, and what a table function cannot do without: all rows of the table are shuffled, since it cannot
+Cost: that of `batch`, and what a table function cannot do without: all rows of the table are shuffled, since it cannot
 filter; constant arguments travel with every row; Spark looks for the ends of buckets row by row; and events that no key divides
 are matched by one task.
 """

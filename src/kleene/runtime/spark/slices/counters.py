@@ -6,7 +6,7 @@ own, and those that expire in it. Blocks are shuffled by the number of the slice
 second `mapInArrow` sorts and counts each slice. Where slices need summaries of earlier ones (`kleene.engine.counting.slices`),
 another `mapInArrow` over the same shuffle makes them, and a broadcast brings them to every task.
 
-There are no summaries of partitions: these are cut into so few slices that none is needed, or else totalled (`spark_totals`).
+There are no summaries of partitions: these are cut into so few slices that none is needed, or else totalled (`totals`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 time, alone.
 
 A small job fetches the keys of the first rows of the DataFrame, when the query is given it. A key that has more of them than a
-task should is hot. Its events are matched in slices (`spark_time_slices`), all others by key as ever; the result is the
+task should is hot. Its events are matched in slices (`matches`), all others by key as ever; the result is the
 union of both, each of which reads the DataFrame.
 """
 
