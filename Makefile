@@ -70,13 +70,13 @@ test: java browser $(STAMP) ## every test except the long ones
 quick: $(STAMP) ## unit tests and the cases on three routes, in a minute
 	$(PYTEST) -q -n 2 --dist worksteal -m "not spark and not long and not slow" --routes oracle,embedded,stream-2 $(if $(K),-k "$(K)") tests/unit tests/test_cases.py
 
-fast: $(STAMP) ## the tests that need no JVM, in minutes
+fast: $(STAMP) ## the tests without a JVM, in minutes
 	$(PYTEST) -q -n 2 -m "not spark and not long"
 
-smoke: java $(STAMP) ## the oldest supported Spark: what must work on each, in a minute
+smoke: java $(STAMP) ## what must work on every Spark, on the oldest supported one, in a minute
 	$(BIN)/python tests/support/matrix.py smoke
 
-matrix: java $(STAMP) ## all tests with the oldest and the newest Spark, Python and packages that are supported; takes hours
+matrix: java $(STAMP) ## all tests with the oldest and the newest supported Spark, Python and packages; takes hours
 	$(BIN)/python tests/support/matrix.py
 
 lint: $(STAMP) ## style, types and the direction of imports
@@ -89,7 +89,7 @@ format: $(STAMP) ## rewrite the code in the house style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: java $(STAMP) ## the benchmarks, with the systems they compare against
+bench: java $(STAMP) ## the benchmarks, with the systems they compare with
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/kleene bench
 
