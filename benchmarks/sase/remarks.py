@@ -39,5 +39,5 @@ Both were added to tell these things apart, and are not the job that the expecta
     "sql": """\
 Times, so above 1 the table function is slower. Of the events of 20 types the query reads three. The DataFrame API leaves the
 others in the file; a table function cannot, unless its TABLE argument does. What it costs then is explained in
-[Spark SQL](sql.md#cost-beside-the-dataframe-api).""",
+[Spark SQL](sql.md#cost-compared-with-the-dataframe-api).""",
 }
