@@ -75,7 +75,7 @@ def test_bare_names_are_parameters_in_larger_patterns() -> None:
         "  hint: if it is text, quote it: 'MSFT'; if it is a parameter, pass params={'MSFT': ...}"
     )
     assert "pass a list" in problems("PATTERN SEQ(A a, B b) WHERE a.name IN L", params={"L": "x"})
-    assert "a list can stand only after IN" in problems("PATTERN SEQ(A a, B b) WHERE a.name = L", params={"L": ["x"]})
+    assert "a list is only allowed after IN" in problems("PATTERN SEQ(A a, B b) WHERE a.name = L", params={"L": ["x"]})
 
 
 def test_no_name_is_left_but_the_columns_of_having() -> None:
@@ -221,10 +221,10 @@ WRONG_KINDS = {
     "a.name BETWEEN 'a' AND 3": "cannot compare",
     "sqt(a.price) > 1": "did you mean 'sqrt'?",
     "corr(a.tags, b.tags) > 0.9": "give it with the query: functions={'corr': ...}",
-    "a.tags + 1 > 2": "passed to functions of your own",
-    "-a.tags = 2": "passed to functions of your own",
-    "a.tags": "passed to functions of your own",
-    "length(a.tags) > 2": "passed to functions of your own",
+    "a.tags + 1 > 2": "passed to your own functions",
+    "-a.tags = 2": "passed to your own functions",
+    "a.tags": "passed to your own functions",
+    "length(a.tags) > 2": "passed to your own functions",
     "power(a.price) > 1": "power takes 2 arguments, found 1",
     "lower(a.price) = 'x'": "lower takes strings, found float",
     "avg(c[].name) = 1": "avg cannot be taken of 'name', which is a string",

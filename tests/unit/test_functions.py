@@ -168,7 +168,7 @@ def test_the_declared_kind_is_that_of_the_call() -> None:
 def test_an_unknown_function_is_told_from_a_near_one() -> None:
     message = failure("gapp(a.x, b.x) < 2", {"gap": gap}, BindingError)
     assert "unknown function 'gapp'" in message
-    assert "did you mean 'gap'? Otherwise, if it is a Python function of yours" in message
+    assert "did you mean 'gap'? Otherwise, if it is your own Python function" in message
     assert "functions={'nothing': ...}" in failure("nothing(a.x) < 2", None, BindingError)
 
 

@@ -78,7 +78,7 @@ def test_a_long_name_is_cut_and_told_apart_by_its_digest() -> None:
 
 
 def test_names_that_differ_in_case_only_are_refused() -> None:
-    with pytest.raises(BindingError, match="'Pairs' and 'pairs' would be written to the same place where case does not count"):
+    with pytest.raises(BindingError, match="'Pairs' and 'pairs' would have the same path on a file system that ignores case"):
         path_segments(["Pairs", "other", "pairs"])
 
 

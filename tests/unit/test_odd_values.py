@@ -307,7 +307,7 @@ HALF = "\ud800"
     ],
 )  # fmt: skip
 def test_half_characters_in_a_query_are_refused(text: str) -> None:
-    with pytest.raises(kleene.KleeneError, match="half a character") as raised:
+    with pytest.raises(kleene.KleeneError, match="lone surrogate") as raised:
         kleene.query(text)
     str(raised.value).encode()
 
@@ -316,12 +316,12 @@ def test_half_characters_beside_a_query_are_refused() -> None:
     events = pair(s=["a", "b"])
     params = {"p": HALF, "q": ["a", HALF]}
     for text in ("PATTERN A a WHERE a.s = p", "PATTERN A a WHERE a.s IN q"):
-        with pytest.raises(kleene.BindingError, match="half a character"):
+        with pytest.raises(kleene.BindingError, match="lone surrogate"):
             match(text, events, params=params)
-    with pytest.raises(kleene.BindingError, match="half a character"):
+    with pytest.raises(kleene.BindingError, match="lone surrogate"):
         match("PATTERN A a", events, schema={HALF: ["s"], "A": ["s"]})
     for name in (lambda: kleene.query(PAIR, name=HALF), lambda: kleene.workload({HALF: PAIR}), lambda: var("a").s == HALF):
-        with pytest.raises(kleene.BindingError, match="half a character"):
+        with pytest.raises(kleene.BindingError, match="lone surrogate"):
             name()
     for options in ({"key": HALF}, {"since": HALF}):
         with pytest.raises(kleene.BindingError):

@@ -86,7 +86,7 @@ def test_queries_of_one_name_are_refused(tmp_path: Path, capsys: pytest.CaptureF
 def test_partial_matches_that_timed_out_are_queries_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(stream._fixed_queries(parsed("--timed-out")).queries) == ["query", "query_without_b"]
     assert main(["stream", "-q", "PATTERN A a WITHIN 10", *NEEDED, "--timed-out"]) == 1
-    assert "time out of a sequence of single events, which the pattern is not" in capsys.readouterr().err
+    assert "timed_out() needs a SEQ of single events" in capsys.readouterr().err
 
 
 def test_lengths_of_time_are_written_as_spark_does() -> None:

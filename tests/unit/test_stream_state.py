@@ -92,7 +92,7 @@ def test_another_format_is_refused_with_what_to_do(number: int) -> None:
         Header.decode(blob)
     message = f"the checkpoint's state has format {number}, this version of Kleene reads 1, 2"
     assert message in str(raised.value)
-    assert "run the version that wrote it, or begin with a new checkpoint folder" in str(raised.value)
+    assert "run the version that wrote it, or start with a new checkpoint folder" in str(raised.value)
 
 
 def test_bytes_that_are_missing_or_too_many_are_noticed() -> None:
@@ -132,7 +132,7 @@ def test_a_description_that_is_not_one_is_refused_in_every_format(written: bytes
         blob = in_format(HEADER, number, lambda text: text.replace(written, changed, 1))
         with pytest.raises(StateError, match=re.escape(told)) as raised:
             Header.decode(blob)
-        assert "bring back a copy of it" in str(raised.value)
+        assert "restore a copy of it" in str(raised.value)
 
 
 @pytest.mark.parametrize("number", READ)

@@ -9,4 +9,4 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 NO_WINDOW = int(np.iinfo(np.int64).max)
-"""A window that everything fits into."""
+"""The window of a query without one: everything fits into it."""

@@ -12,7 +12,7 @@ from kleene.common.arrays import Array
 from kleene.common.errors import DataError, Problem
 
 TIME_LIMIT = (1 << 62) - 1
-"""Up to here a window can be added to a time, and two times subtracted, without leaving 64 bits."""
+"""The largest time to which a window can be added, and from which a time can be subtracted, within 64 bits."""
 
 
 def time_values(column: pa.Array, unit: str | None) -> Array:
@@ -23,7 +23,7 @@ def time_values(column: pa.Array, unit: str | None) -> Array:
 
 
 def unchecked_times(column: pa.Array, unit: str | None) -> Array:
-    """`time_values`, of which some may be too large to be added up."""
+    """`time_values` without the check against `TIME_LIMIT`."""
     wanted = pa.int64() if unit is None else pa.timestamp(unit, getattr(column.type, "tz", None))
     try:
         return view((column if column.type == wanted else pc.cast(column, wanted)).cast(pa.int64()))
@@ -32,18 +32,18 @@ def unchecked_times(column: pa.Array, unit: str | None) -> Array:
 
 
 def require_safe_times(values: Array, unit: str | None) -> None:
-    """That times are within what can be added up: all of them, or the first and the last of those in order."""
+    """Checks that times are within `TIME_LIMIT`: all of them, or the first and the last if they are sorted."""
     if values.size and (int(values.max()) > TIME_LIMIT or int(values.min()) < -TIME_LIMIT):
         raise _unsafe_times(f"{int(values.min())} .. {int(values.max())}{'' if unit is None else ' ' + unit + ' since 1970'}")
 
 
 def _unsafe_times(found: str) -> DataError:
-    hint = "check the column for sentinel values; nanoseconds reach from 1824 to 2116 only, microseconds much further"
+    hint = "check the column for sentinel values; nanoseconds only range from 1824 to 2116, microseconds much further"
     return DataError(Problem(f"time values beyond ±2^62 cannot be ordered safely: {found}", hint=hint))
 
 
 def time_type(own: pa.DataType) -> pa.DataType:
-    """The type of the times of matches: of a time column of nothing but NULL, which has none, that of integers."""
+    """The type of the times of matches; integers for a time column of only NULLs, which has no type."""
     return pa.int64() if pa.types.is_null(own) else own
 
 
@@ -58,13 +58,13 @@ def is_viewable(data_type: pa.DataType) -> bool:
 
 
 KEPT_NUMBERS = 1 << 22
-"""More are made anew each time: 32 MB are enough to keep."""
+"""The most row numbers that are cached (32 MB); longer ranges are rebuilt each time."""
 
 _numbers = np.empty(0, np.int64)
 
 
 def row_numbers(count: int) -> Array:
-    """0, 1, ... count - 1, for reading only: where all rows of a batch matter, everybody reads the same memory."""
+    """0, 1, ... count - 1, read-only: all batches whose rows all matter share this memory."""
     global _numbers
     if count > KEPT_NUMBERS:
         return np.arange(count, dtype=np.int64)
@@ -74,14 +74,14 @@ def row_numbers(count: int) -> Array:
 
 
 class RepeatedText:
-    """A text as often as it is asked for, in the same memory each time."""
+    """A column that repeats a text, from cached memory."""
 
     def __init__(self, text: str) -> None:
         self._text = pa.scalar(text)
         self._repeated = pa.array([], pa.string())
 
     def times(self, count: int) -> pa.Array:
-        """A column of so many."""
+        """The text, `count` times."""
         if len(self._repeated) < count:
             self._repeated = pa.repeat(self._text, count)
         return self._repeated.slice(0, count)
@@ -102,12 +102,12 @@ def take(column: pa.Array, rows: Array) -> pa.Array:
 
 
 def select(column: pa.Array, rows: Array) -> pa.Array:
-    """`column[rows]` where rows ascend without repetition: all of them are the column itself."""
+    """`column[rows]` for strictly ascending rows; the column itself if these are all of its rows."""
     return column if rows.size == len(column) else take(column, rows)
 
 
 def showable(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """A column whose values Python can hold: it has no type for nanoseconds, so these are cut to microseconds."""
+    """A column whose values Python can represent: nanoseconds are truncated to microseconds."""
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         return column.cast(pa.timestamp("us", kind.tz), safe=False)
@@ -126,7 +126,7 @@ def has_nanoseconds(kind: pa.DataType) -> bool:
 
 
 def free_name(name: str, taken: Sequence[str]) -> str:
-    """A name for a further column: the given one, with as many underscores before it as it takes.
+    """An unused column name: the given one, prefixed by underscores until it is free.
 
     >>> free_name("row", ["row", "_row"])
     '__row'

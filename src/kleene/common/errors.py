@@ -1,7 +1,7 @@
 """Every error that Kleene raises on purpose: one base class, one subclass per phase of a query's life.
 
-A message says what was expected, what was found, where (line, column, a caret under the source) and what to do. Problems
-of one query are collected and reported together: a `Problem` is one finding, an error carries all of them.
+A message says what is wrong, where (line, column, a caret under the source) and what to do. Problems of one query are collected
+and reported together: a `Problem` is one finding, an error carries all of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Problem:
 
 
 MOST_RENDERED = 20
-"""Problems of an error that its text has; there may be one for each word of a query."""
+"""Number of problems in the text of an error; a query may have one for each word."""
 
 
 class KleeneError(Exception):
@@ -81,11 +81,11 @@ class StateError(KleeneError):
 
 
 MOST_TOLD = 2_000
-"""Characters of an error that are told where many errors may come."""
+"""Characters of an error that are shown where there may be many errors."""
 
 
 def error_text(error: BaseException) -> str:
-    """The sort of any error, and what it says, whatever it does when it is asked.
+    """The class and the message of any exception, even if its `__str__` raises.
 
     >>> error_text(KeyError("x"))
     "KeyError: 'x'"
@@ -97,20 +97,22 @@ def error_text(error: BaseException) -> str:
 
 
 def described(error: Exception) -> str:
-    """An error in words, of bounded length: its begin and its end, where the hint is. What cannot be written is escaped."""
-    text = str(error) if isinstance(error, KleeneError) else f"an error that was not foreseen, {error_text(error)}"
+    """The text of an error, of bounded length: its beginning and its end, where the hint is. Unencodable characters are
+    escaped.
+    """
+    text = str(error) if isinstance(error, KleeneError) else f"unexpected error: {error_text(error)}"
     if len(text) > MOST_TOLD:
         text = f"{text[: MOST_TOLD // 2]} ... {text[-MOST_TOLD // 2 :]}"
     return text.encode(errors="backslashreplace").decode()
 
 
-FRESH = "begin with a new checkpoint folder"
-"""What always helps where saved state does not."""
+FRESH = "start with a new checkpoint folder"
+"""The remedy for any unusable state."""
 
 
 def damaged(reason: str) -> StateError:
-    """The error of a state that is not as it was written."""
-    return StateError(Problem(f"the checkpoint's state is damaged: {reason}", hint=f"bring back a copy of it, or {FRESH}"))
+    """The error for state that differs from what was written."""
+    return StateError(Problem(f"the checkpoint's state is damaged: {reason}", hint=f"restore a copy of it, or {FRESH}"))
 
 
 def locate(text: str, offset: int) -> tuple[int, int]:
@@ -148,7 +150,7 @@ def render(problem: Problem, text: str | None) -> str:
 
 
 def _excerpt(source: str, offset: int, width: int = 120) -> tuple[str, str, int]:
-    """The part of a long line around `offset`: (ellipsis, text, offset within that text)."""
+    """The part of a long line around `offset`, as (ellipsis, text, offset within that text)."""
     if len(source) <= width:
         return "", source, offset
     begin = max(0, offset - width // 2)

@@ -1,4 +1,4 @@
-"""How much memory a process may use, from what the machine and those who run it say; nothing is measured."""
+"""The memory a process may use, according to the machine, its container and its own limit; nothing is measured."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from functools import lru_cache
 from pathlib import Path
 
 CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where a container says how much it may use (version 2, version 1)."""
+"""The files with the memory limit of a container (cgroup version 2, version 1)."""
 
 UNKNOWN = 8 << 30
-"""Where nothing tells."""
+"""The memory assumed if no limit is known."""
 
 
 @lru_cache(maxsize=1)
 def memory_of_process() -> int:
-    """Bytes that this process may use: the least of the machine's, the container's and its own limit.
+    """Bytes that this process may use: the minimum of the machine's memory, the container's limit and its own.
 
     >>> memory_of_process() > 1 << 20
     True

@@ -1,8 +1,8 @@
-"""Names as parts of paths: a query may be named anything, and its files stay in the folder that was given.
+"""Names as parts of paths: a query may have any name, and its files stay in the given folder.
 
-Letters and digits of any script, spaces and most signs are as they are. What leads elsewhere, hides a file or means something
-to those who read paths (`/`, a dot or an underscore at the beginning, `*`, a line break) is percent-encoded, so different names
-have different parts of paths.
+Letters and digits of any script, spaces and most signs are kept. Characters that lead elsewhere, hide a file or mean something
+to readers of paths (`/`, a dot or an underscore at the beginning, `*`, a line break) are percent-encoded, so different names
+give different parts.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from kleene.common.errors import BindingError, Problem
 
 LONGEST = 180
-"""Bytes of a name in a path: file systems take 255, with what is put behind it."""
+"""Maximum bytes of a name in a path: file systems allow 255, including suffixes."""
 
 _MEANINGFUL = frozenset('/\\:*?"<>|%{}[]~')
-"""To a file system, to those who look for files by patterns, and here."""
+"""Characters with a meaning for file systems, for glob patterns, or here."""
 
 
 def path_segment(name: str) -> str:
@@ -40,7 +40,7 @@ def path_segment(name: str) -> str:
 
 
 def path_segments(names: Iterable[str]) -> dict[str, str]:
-    """The part of a path of each name; names whose files would be the same where case does not count are refused.
+    """The part of a path for each name; names that differ only in case are refused, since some file systems ignore it.
 
     >>> path_segments(["a", "b/c"])
     {'a': 'a', 'b/c': 'b%2Fc'}
@@ -51,8 +51,8 @@ def path_segments(names: Iterable[str]) -> dict[str, str]:
         found[name] = path_segment(name)
         other = known.setdefault(unicodedata.normalize("NFKC", found[name]).casefold(), name)
         if other != name:
-            message = f"'{other}' and '{name}' would be written to the same place where case does not count"
-            raise BindingError(Problem(message, hint="rename one of them, or give each a folder of its own"))
+            message = f"'{other}' and '{name}' would have the same path on a file system that ignores case"
+            raise BindingError(Problem(message, hint="rename one of them, or give each its own folder"))
     return found
 
 

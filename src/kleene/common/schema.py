@@ -1,4 +1,4 @@
-"""What is known of the events: columns and their kinds, the roles some of them play, and the attributes of each type."""
+"""The schema of events: columns and their kinds, the roles some of them play, and the attributes of each type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Kind(enum.Enum):
-    """What an attribute's values are, as far as the language distinguishes them."""
+    """The kind of an attribute's values, as far as the language distinguishes kinds."""
 
     INTEGER = "integer"
     FLOAT = "float"
@@ -24,9 +24,9 @@ class Kind(enum.Enum):
     TIMESTAMP = "timestamp"
     DURATION = "duration"
     OTHER = "other"
-    """Lists, structs, binary, decimals: may be carried and returned, and passed to functions, but not compared."""
+    """Lists, structs, binary, decimals: can be returned and passed to functions, but not compared."""
     NULL = "null"
-    """The literal NULL, which goes with every kind."""
+    """The literal NULL, which is compatible with every kind."""
 
     @property
     def is_number(self) -> bool:
@@ -111,7 +111,7 @@ def schema_of_arrow(
             problems.append(Problem(f"order_by column '{item}' cannot be ordered: it holds {arrow.field(item).type} values"))
     for event_type, attributes in (types or {}).items():
         if not is_text(event_type):
-            problems.append(Problem(f"schema names a type '{event_type}', which has half a character"))
+            problems.append(Problem(f"schema names a type '{event_type}', which contains a lone surrogate"))
         for name in sorted(attributes - set(columns)):
             message = f"schema gives type '{event_type}' the attribute '{name}', which is not a column of the events"
             problems.append(Problem(message, hint=nearest(name, columns)))

@@ -1,7 +1,7 @@
-"""Text on its way to a terminal: what a terminal would obey is shown instead.
+"""Text for a terminal, with control characters escaped.
 
-Names, values and queries come from anywhere. A terminal takes some characters for commands (escape sequences move the cursor,
-set titles, write to the clipboard), and some change the order in which the others are read.
+Names, values and queries may be untrusted. A terminal interprets some characters as commands (escape sequences move the cursor,
+set titles, write to the clipboard), and some change the direction of the text around them.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 
 _OBEYED = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tabs and ends of lines
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, except tabs and line ends
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # directions of writing
-    "\u2028\u2029\ufff9-\ufffb\U000e0000-\U000e007f"  # ends of lines, annotations and tags that nobody sees
-    "\ud800-\udfff]"  # halves of characters, which cannot be written
+    "\u2028\u2029\ufff9-\ufffb\U000e0000-\U000e007f"  # line ends, annotations and invisible tags
+    "\ud800-\udfff]"  # surrogates, which cannot be encoded
 )
 
 
 def is_text(text: str) -> bool:
-    r"""Whether a text can be written as UTF-8: not if it has half of a pair of surrogates, as escapes and file names may make.
+    r"""Whether a text can be encoded as UTF-8: not if it has a lone surrogate, which escapes and file names may produce.
 
     >>> is_text("a\u00e9"), is_text("\ud83d")
     (True, False)
@@ -30,7 +30,7 @@ def is_text(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    r"""The text with such characters as escapes; tabs and ends of lines stay.
+    r"""The text with such characters escaped; tabs and line ends are kept.
 
     >>> print(printable("a\x1b[2Jb\u202ec"))
     a\x1b[2Jb\u202ec
@@ -39,5 +39,5 @@ def printable(text: str) -> str:
 
 
 def masked(text: str) -> str:
-    """The same with one sign for each of them, so that what is below the text stays where it is."""
+    """The text with one placeholder for each such character, so that a caret below the text stays aligned."""
     return _OBEYED.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""A query against the events it will read: names resolved, kinds checked, the window in the unit of the time column.
+"""Binding a query to the events it will read: names resolved, kinds checked, the window in the unit of the time column.
 
 `bind` is the only maker of `BoundQuery`. All problems of a query, `validate`'s included, are reported together. A bare name is
 an attribute where the pattern has exactly one component with such an attribute; else a parameter. In HAVING it is first of all
@@ -51,7 +51,7 @@ def bind(
     params: Mapping[str, object] | None = None,
     partition_by: Sequence[str] = (),
 ) -> BoundQuery:
-    """A query bound to a schema, or one BindingError with everything that does not fit.
+    """A query bound to a schema, or one BindingError with all problems.
 
     >>> from kleene.language.parser import parse
     >>> schema = EventSchema({"ts": Kind.TIMESTAMP, "type": Kind.STRING, "id": Kind.INTEGER}, "ts", "type")
@@ -67,7 +67,7 @@ def bind(
 
 
 class _Binder:
-    """One binding under way: the problems found so far, and what names mean."""
+    """The state of one binding: the problems found so far, and the meaning of names."""
 
     def __init__(self, query: LogicalQuery, schema: EventSchema, params: dict[str, object]) -> None:
         self.query = query
@@ -112,7 +112,7 @@ class _Binder:
         )
 
     def _called(self, expressions: Iterable[Expression]) -> tuple[Function, ...]:
-        """Of the functions that were given, those that expressions call."""
+        """The given functions that expressions call."""
         called = {node.registered for item in expressions for node in walk(item) if isinstance(node, Call)}
         return tuple(function for function in self.functions.values() if function in called)
 
@@ -143,7 +143,7 @@ class _Binder:
                     self._report(f"unknown event type '{name}'", event.span, nearest(name, self.schema.types))
 
     def _attributes_of(self, event: Event) -> frozenset[str]:
-        """The attributes that at least one of a component's types has."""
+        """The attributes of at least one of a component's types."""
         declared = frozenset().union(*(self.schema.attributes_of(name) for name in event.types))
         return declared & frozenset(self.schema.columns)
 
@@ -176,7 +176,7 @@ class _Binder:
         return transform(self._parameters_first(expression), rule)
 
     def _parameters_first(self, expression: Expression) -> Expression:
-        """Replaces the names that can only be parameters, because a list or a constant must stand there."""
+        """Replaces the names that can only be parameters, because a list or a constant is required there."""
 
         def rule(node: Expression) -> Expression:
             if isinstance(node, In) and isinstance(node.items, Name):
@@ -251,7 +251,7 @@ class _Binder:
 
     def _equivalences(self, partition_by: tuple[str, ...], where: list[Expression]) -> tuple[Equivalence, ...]:
         found: dict[str, Equivalence] = {}
-        # What is grouped by divides the stream: every event of a match has the value of its group (A-Seq section 3.4).
+        # GROUP BY attributes partition the stream: every event of a match has the value of its group (A-Seq section 3.4).
         tests = [Equivalence(name) for name in dict.fromkeys((*partition_by, *self._grouped()))]
         tests += [conjunct for conjunct in where if isinstance(conjunct, Equivalence)]
         for test in tests:
@@ -265,7 +265,7 @@ class _Binder:
         return tuple(found.values())
 
     def _grouped(self) -> tuple[str, ...]:
-        """The GROUP BY attributes, those apart that are reported elsewhere."""
+        """The GROUP BY attributes, except those that are reported elsewhere."""
         columns = self.schema.columns
         return tuple(name for name in self.query.group_by if name in columns and columns[name] is not Kind.OTHER)
 
@@ -298,7 +298,7 @@ class _Binder:
 
 
 def parameters_of(query: LogicalQuery) -> frozenset[str]:
-    """The bare names of a query: what may have to be passed as params.
+    """The bare names of a query, which may be parameters.
 
     >>> from kleene.language.parser import parse
     >>> sorted(parameters_of(parse("PATTERN SEQ(E a, E b) WHERE a.ticker = MSFT WITHIN h")))

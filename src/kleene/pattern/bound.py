@@ -13,7 +13,8 @@ from kleene.pattern.predicates import Equivalence, Expression
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """What planners and the oracle read; made by `kleene.pattern.bind.bind` only, so its invariants hold.
+    """A query bound to a schema, the input of planners and the oracle; only `kleene.pattern.bind.bind` makes it, so its
+    invariants hold.
 
     In `conjuncts`, `equivalences` and RETURN no `Name` is left (in HAVING, names are aggregates and groups): parameters are
     literals, bare attributes are attributes, text compared with a timestamp is a datetime literal, and a call of a registered

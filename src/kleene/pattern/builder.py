@@ -1,4 +1,4 @@
-"""Queries from Python instead of text: the same data, `==` to what the parser makes of the same query.
+"""Queries from Python instead of text: equal data to that of the parser.
 
     a, b = var("a"), var("b")
     (seq(event("Stock", "a").plus(), event("Stock", "b"))
@@ -72,7 +72,7 @@ _ONE_QUERY = "clauses belong to the whole query: combine the components first, t
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A query under construction: first a pattern, then the clauses around it."""
+    """A query under construction: a pattern, then its clauses."""
 
     query: LogicalQuery
 
@@ -178,7 +178,7 @@ class Draft:
         return self._with(returns=tuple(columns))
 
     def into(self, event_type: str) -> Draft:
-        """Makes matches events of a type that other queries can read."""
+        """Turns matches into events of a type that other queries can read."""
         return self._with(into=event_type)
 
     def output(self, name: str | Output) -> Draft:

@@ -16,20 +16,20 @@ _RESERVED_AGGREGATES = ("query", "at")
 
 
 def clause_span(query: LogicalQuery, word: str) -> Span | None:
-    """Where a clause's keyword stands, if the text has it exactly once (clauses carry no place of their own)."""
+    """The span of a clause's keyword, if the text has it exactly once (clauses have no span)."""
     found = list(re.finditer(rf"\b{word}\b", query.text or "", re.IGNORECASE))
     return Span(found[0].start(), found[0].end()) if len(found) == 1 else None
 
 
 def check_clauses(query: LogicalQuery, components: Mapping[str, Event]) -> Iterator[Problem]:
-    """The problems of everything around the pattern and its condition."""
+    """The problems of all clauses except the pattern and its condition."""
     yield from _window_problems(query)
     yield from _strategy_variable_problems(query, components)
     yield from _aggregate_problems(query, components)
     if query.having is not None:
         yield from _having_problems(query)
     if query.into is not None and not query.returns:
-        yield Problem("INTO needs RETURN: it says which attributes the new events have", hint="add RETURN a.x AS x, ...")
+        yield Problem("INTO needs RETURN, which defines the attributes of the new events", hint="add RETURN a.x AS x, ...")
     if query.aggregates:
         if query.returns:
             yield Problem(
@@ -48,7 +48,7 @@ def _window_problems(query: LogicalQuery) -> Iterator[Problem]:
     if window.amount <= 0:
         yield Problem("WITHIN must be positive", clause_span(query, "WITHIN"))
     elif window.unit is Unit.EVENTS and int(window.amount) != window.amount:
-        yield Problem("a window of events is a whole number", clause_span(query, "WITHIN"))
+        yield Problem("WITHIN n EVENTS needs a whole number", clause_span(query, "WITHIN"))
 
 
 def _strategy_variable_problems(query: LogicalQuery, components: Mapping[str, Event]) -> Iterator[Problem]:
@@ -66,7 +66,7 @@ def _aggregate_problems(query: LogicalQuery, components: Mapping[str, Event]) ->
             yield Problem(f"AGG column '{item.alias}' is reserved", place, "choose another name with AS")
     for name in query.group_by:
         if name in _RESERVED_AGGREGATES:
-            hint = f"the rows of aggregates have a column '{name}' of their own: rename that of the events"
+            hint = f"aggregate rows have their own column '{name}': rename the column of the events"
             yield Problem(f"GROUP BY cannot be by a column named '{name}'", clause_span(query, "GROUP"), hint)
     for name, count in Counter([item.alias for item in query.aggregates] + list(query.group_by)).items():
         if count > 1:
@@ -94,7 +94,7 @@ def _having_problems(query: LogicalQuery) -> Iterator[Problem]:
             if query.aggregates:
                 yield Problem("HAVING reads an aggregate that AGG does not compute", node.span, "add it to AGG")
         elif isinstance(node, Attribute | Length):
-            hint = "HAVING is over aggregates: name them as in AGG; conditions on events belong in WHERE"
+            hint = "HAVING filters by aggregates: name them as in AGG; conditions on events belong in WHERE"
             yield Problem(f"HAVING reads the variable '{node.variable}'", node.span, hint)
         elif isinstance(node, Equivalence):
             yield Problem(f"HAVING cannot contain the equivalence test [{node.name}]", node.span, "write it in WHERE")

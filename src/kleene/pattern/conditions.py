@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kleene.pattern.predicates import Aggregate, Attribute, Element, Expression, Length, variables, walk
 
 RUNNING = frozenset((Element.CURRENT, Element.PREVIOUS, Element.SO_FAR))
-"""Elements that exist while a Kleene variable grows, from its second element on."""
+"""References to elements that are resolved while a Kleene variable grows, from its second element on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,13 @@ class Condition:
     expression: Expression
     variables: frozenset[str]
     running: tuple[str, ...]
-    """Kleene variables of which `a[i]`, `a[i-1]` or `a[..i-1]` is read."""
+    """Kleene variables read by `a[i]`, `a[i-1]` or `a[..i-1]`."""
     each: tuple[str, ...]
-    """Kleene variables of which plain `a[].x` is read."""
+    """Kleene variables read by plain `a[].x`."""
     complete: frozenset[str]
-    """Kleene variables of which the complete array is read other than element by element: `a[a.LEN]`, `a.LEN`, `f(a[].x)`."""
+    """Kleene variables whose complete array is read, other than element by element: `a[a.LEN]`, `a.LEN`, `f(a[].x)`."""
     first: frozenset[str]
-    """Kleene variables of which `a[1]` is read."""
+    """Kleene variables read by `a[1]`."""
 
     @property
     def quantified(self) -> tuple[str, ...]:
@@ -34,18 +34,18 @@ class Condition:
 
     @property
     def is_simple(self) -> bool:
-        """Whether single events decide it, while scanning: for a Kleene variable, each of its elements."""
+        """Whether it is decided on single events, while scanning: for a Kleene variable, on each element."""
         if len(self.variables) > 1:
             return False
         variable = next(iter(self.variables), None)
         return variable is None or not self.kinds(variable) or self.kinds(variable) == {"each"}
 
     def reads_only(self, variable: str, kind: str) -> bool:
-        """Whether the condition reads nothing but one kind (`first`, `running`, `each`) of elements of one variable."""
+        """Whether the condition reads only one kind (`first`, `running`, `each`) of elements of one variable."""
         return self.variables == {variable} and self.kinds(variable) == {kind}
 
     def kinds(self, variable: str) -> set[str]:
-        """The kinds of elements that are read of a Kleene variable."""
+        """The kinds of elements of a Kleene variable that are read."""
         found = {"first": self.first, "running": self.running, "each": self.each, "complete": self.complete}
         return {kind for kind, names in found.items() if variable in names}
 

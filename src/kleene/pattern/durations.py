@@ -1,4 +1,4 @@
-"""Units of time by the words that people write, and durations as text: exact, in microseconds, never through floats."""
+"""Units of time in words, and durations as text: exact, in microseconds, never through floats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SPELLINGS: dict[Unit, tuple[str, ...]] = {
 }
 UNIT_WORDS: dict[str, Unit] = {word: unit for unit, words in _SPELLINGS.items() for word in words}
 LONG_UNIT_WORDS: tuple[str, ...] = tuple(unit.word for unit in _SPELLINGS)
-"""The words that hints propose."""
+"""Unit words for hints."""
 
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([^\W\d]+)\s*")
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -46,7 +46,7 @@ def microseconds_of(duration: dt.timedelta) -> int:
 
 
 def window_of(microseconds: Fraction) -> Window:
-    """The window of so many microseconds, in the largest unit that divides it; weeks are written as days.
+    """A window of a length in microseconds, in the largest unit that divides it; weeks are written as days.
 
     >>> window_of(Fraction(90 * 60 * 10**6))
     Window(amount=90, unit=<Unit.MINUTES: ('minutes', 60000000)>)
@@ -75,7 +75,7 @@ def duration_of(amount: int | Fraction, unit: Unit) -> dt.timedelta:
 
 
 def timedelta_of(given: str | dt.timedelta) -> dt.timedelta:
-    """A duration that a user gave, in words or as it is; ValueError if it is none, or negative.
+    """A duration given by a user, as text or as a timedelta; ValueError if it is invalid or negative.
 
     >>> timedelta_of("90 min")
     datetime.timedelta(seconds=5400)

@@ -1,12 +1,12 @@
 """Conditions whose evaluation may fail: integers that leave 64 bits (semantics, "Errors of the data").
 
-An error is a third outcome beside "holds" and "does not hold". It is the atoms of a condition that fail; what fails neither
-holds nor does its negation. AND and OR then decide as Kleene's logic does, with the error in the place of unknown: an operand
-that decides hides it. So a condition *tolerates* errors if its atoms are asked whether they hold or fail, and it fails where
-it would then hold, and does not without.
+An error is a third outcome besides "holds" and "does not hold". Atoms of a condition fail; if an atom fails, neither it nor its
+negation holds. AND and OR follow Kleene's logic, with the error in place of unknown: a deciding operand hides it. So a
+condition *tolerates* errors if each atom counts as holding when it holds or fails; the condition fails if it holds with
+tolerance and does not without.
 
-Mechanisms treat what fails as what does not hold, and note that something did. An error of the answer is then a match of one
-of the queries of `faulty_queries`.
+Mechanisms treat a failing condition as one that does not hold, and record that one failed. An error of the answer is then a
+match of one of the `faulty_queries`.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ def _computes(node: Expression, schema: EventSchema) -> bool:
 
 
 def may_fail(expression: Expression, schema: EventSchema, greatest: Callable[[str], float], count: int) -> bool:
-    """Whether an expression may leave 64 bits, given the greatest absolute value of each attribute and how many elements there
-    are at most.
+    """Whether an expression may leave 64 bits, given the largest absolute value of each attribute and the largest number of
+    elements.
     """
     limit = 2.0**63
 
     def size(node: Expression) -> float:
-        """The greatest absolute value there can be; infinite once something may not fit."""
+        """The largest possible absolute value; infinite if an intermediate value may not fit."""
         if isinstance(node, Attribute | Aggregate):
             own = greatest(node.name) if node.name is not None and schema.columns[node.name] in EXACT else 0.0
             return own * count if isinstance(node, Aggregate) and node.function is AggregateFunction.SUM else own
@@ -116,8 +116,8 @@ def fallible_conjuncts(bound: BoundQuery) -> tuple[Expression, ...]:
 
 
 def faulty_queries(bound: BoundQuery) -> Iterator[tuple[BoundQuery, Expression | None]]:
-    """Queries whose matches are errors: one for each conjunct on positive components that can fail, without NON-OVERLAP. With
-    some comes a condition that must also fail for some of the elements that it quantifies over.
+    """Queries whose matches are errors: one for each conjunct on positive components that can fail, without NON-OVERLAP. Some
+    have an additional condition that must also fail for some of the elements it quantifies over.
     """
     negative = {event.variable for event in bound.components if event.negated}
     kleene = frozenset(event.variable for event in bound.components if event.is_kleene)
@@ -138,8 +138,8 @@ def faulty_queries(bound: BoundQuery) -> Iterator[tuple[BoundQuery, Expression |
 
 
 def forbidding_queries(bound: BoundQuery) -> tuple[BoundQuery, BoundQuery] | None:
-    """The query, and that in which what fails forbids: fewer matches of the second are an error. None if negative components
-    have no conditions that can fail.
+    """The query, and a variant in which failing events also forbid: if the variant has fewer matches, that is an error. None if
+    no condition of a negative component can fail.
     """
     negative = {event.variable for event in bound.components if event.negated}
     if not any(variables(item) & negative for item in fallible_conjuncts(bound)):

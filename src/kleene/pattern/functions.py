@@ -1,8 +1,8 @@
 """The scalar functions of the language: how many arguments each takes, and the kind of its result.
 
-What they compute, wherever they are evaluated: NULL if any argument is NULL, except `coalesce`, which is its first argument
-that is not NULL. `sqrt` of a negative number and `ln` of zero or less are NULL. `floor` and `ceil` keep the kind of their
-argument. `length` counts characters, `substr(text, start, count)` counts from 1, and date parts are those of UTC.
+Every implementation returns NULL if any argument is NULL, except `coalesce`, which returns its first argument that is not NULL.
+`sqrt` of a negative number and `ln` of zero or less are NULL. `floor` and `ceil` keep the kind of their argument. `length`
+counts characters, `substr(text, start, count)` counts from 1, and date parts are in UTC.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kleene.common.schema import Kind
 
 Rule = Callable[[Sequence[Kind]], Kind | str]
-"""From the kinds of the arguments to that of the result, or to the words for what was expected."""
+"""A function from the kinds of the arguments to that of the result, or to a description of what was expected."""
 
 
 @dataclass(frozen=True, slots=True)

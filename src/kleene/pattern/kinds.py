@@ -1,6 +1,7 @@
-"""The kind of every expression, and what goes with what: numbers with numbers, text with text, times with durations.
+"""The kind of every expression, and which kinds are compatible: numbers with numbers, text with text, times with durations.
 
-One walk, bottom-up. An expression that does not fit is reported once: its kind then counts as NULL, which goes with everything.
+One walk, bottom-up. An expression that does not fit is reported once: its kind then counts as NULL, which is compatible with
+everything.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _LITERAL_KINDS: dict[type, Kind] = {
 }
 _NUMERIC = (Kind.INTEGER, Kind.FLOAT)
 _UNORDERED = (Kind.BOOLEAN, Kind.OTHER)
-_OPAQUE = "lists, structs and the like can be returned, and passed to functions of your own: functions={...}"
+_OPAQUE = "lists, structs and the like can be returned, and passed to your own functions: functions={...}"
 
 
 def kind_of(expression: Expression, schema: EventSchema, names: Mapping[str, Kind] | None = None) -> Kind:
@@ -77,7 +78,7 @@ def kind_of_value(value: object) -> Kind:
 
 @dataclass
 class KindChecker:
-    """Walks expressions and collects what does not fit."""
+    """Walks expressions and collects problems."""
 
     schema: EventSchema
     names: Mapping[str, Kind] = field(default_factory=dict)
@@ -93,7 +94,7 @@ class KindChecker:
             self._report(f"{_shown(expression)} is {a_kind(kind)}, not a condition", expression, hint)
 
     def kind(self, expression: Expression) -> Kind:
-        """The kind of an expression; NULL where it does not fit."""
+        """The kind of an expression; NULL if it has a problem."""
         match expression:
             case Literal(value):
                 return self._literal(expression, value)
@@ -119,7 +120,7 @@ class KindChecker:
         return Kind.BOOLEAN
 
     def _check_truth(self, expression: Expression) -> None:
-        """Checks what is inside an expression that is true or false."""
+        """Checks the operands of an expression that is true or false."""
         match expression:
             case And(operands) | Or(operands):
                 for operand in operands:
@@ -166,7 +167,7 @@ class KindChecker:
         function = expression.registered or FUNCTIONS.get(name)
         if function is None:
             near = nearest(name, [*FUNCTIONS, *self.functions])
-            hint = f"if it is a Python function of yours, give it with the query: functions={{'{name}': ...}}"
+            hint = f"if it is your own Python function, pass it with the query: functions={{'{name}': ...}}"
             if near and near.startswith("did you mean"):
                 hint = f"{near} Otherwise, {hint}"
             return self._report(f"unknown function '{name}'", expression, hint)
@@ -225,7 +226,7 @@ class KindChecker:
             return
         if isinstance(operands[1].value, str) and len(operands[1].value) > MAX_LIKE:
             message = f"the pattern of LIKE has {len(operands[1].value):,} characters; the limit is {MAX_LIKE:,}"
-            self._report(message, operands[1], "shorten it, or compare with a column that is computed beforehand")
+            self._report(message, operands[1], "shorten it, or compare with a precomputed column")
         for operand in operands:
             kind = self.kind(operand)
             if kind not in (Kind.STRING, Kind.NULL):
@@ -244,7 +245,7 @@ def a_kind(kind: Kind) -> str:
 
 
 def aggregate_kind(function: str, kind: Kind) -> Kind | None:
-    """The kind of an aggregate over values of a kind; None if it cannot be taken.
+    """The kind of an aggregate over values of a kind; None if it is not defined for it.
 
     >>> aggregate_kind("avg", Kind.INTEGER), aggregate_kind("sum", Kind.STRING)
     (<Kind.FLOAT: 'float'>, None)
@@ -265,7 +266,7 @@ def aggregate_kind(function: str, kind: Kind) -> Kind | None:
 
 
 def arithmetic_kind(operator: str, left: Kind, right: Kind) -> Kind | None:
-    """The kind of `left operator right`; None if it has none.
+    """The kind of `left operator right`; None if the kinds are incompatible.
 
     >>> arithmetic_kind("-", Kind.TIMESTAMP, Kind.TIMESTAMP), arithmetic_kind("+", Kind.STRING, Kind.STRING)
     (<Kind.DURATION: 'duration'>, None)

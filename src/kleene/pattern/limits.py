@@ -1,4 +1,4 @@
-"""How large a query may be: bounds that keep every recursive function over its trees, and its normal form, small."""
+"""Limits on the size of a query, which keep every recursive function over its trees, and its normal form, small."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from kleene.pattern.operators import Conjunction, Disjunction, Pattern, Sequence
 from kleene.pattern.predicates import Expression, children, walk
 
 MAX_DEPTH = 100
-"""Deepest tree of patterns or expressions: far below Python's recursion limit even at several calls per level."""
+"""Maximum depth of patterns and expressions: far below Python's recursion limit even at several calls per level."""
 
 MAX_COMPONENTS = 60
-"""Most components of a pattern: those that an event can bind are the bits of one integer."""
+"""Maximum number of components of a pattern: the components that an event can bind are bits of one integer."""
 
 MAX_TEXT = 2_000_000
-"""Most characters of a query: a million take some 4 seconds to read."""
+"""Maximum number of characters of a query: a million take some 4 seconds to parse."""
 
 MAX_PARTS = 200_000
-"""Most operators, attributes and constants of a query's conditions: 100,000 constants take some 7 seconds to plan."""
+"""Maximum number of operators, attributes and constants in a query's conditions: 100,000 constants take some 7 seconds to
+plan."""
 
 MAX_LIKE = 10_000
-"""Most characters of a pattern of LIKE: Arrow can compile any of these, and no pattern of several 100,000."""
+"""Maximum number of characters of a LIKE pattern: Arrow compiles any of these, but none of several 100,000."""
 
-BESIDE_EVENTS = "keep long lists beside the events: join the events with a table, and compare with a column of it"
-"""What to do with a query that is too large."""
+BESIDE_EVENTS = "keep long lists out of the query: join the events with a table, and compare with one of its columns"
+"""The hint for a query that is too large."""
 
 
 def too_large(expressions: Iterable[Expression | None]) -> bool:
@@ -34,7 +35,7 @@ def too_large(expressions: Iterable[Expression | None]) -> bool:
 
 
 def too_deep(expression: Expression) -> Expression | None:
-    """A node that lies deeper than MAX_DEPTH, or None; without recursion.
+    """A node deeper than MAX_DEPTH, or None; without recursion.
 
     >>> from kleene.pattern.predicates import Literal
     >>> too_deep(Literal(1))

@@ -1,7 +1,7 @@
-"""Moments of time as constants: exact to the nanosecond, or refused, never cut.
+"""Timestamps as constants ("moments"): exact to the nanosecond, or refused, never truncated.
 
-A moment is a naive UTC datetime. Python's has microseconds; one that is finer is a `FineMoment`. What is finer than
-nanoseconds, or beyond what a datetime can hold, is a ValueError that says so.
+A moment is a naive UTC datetime. Python's has microseconds; a finer one is a `FineMoment`. A value finer than nanoseconds, or
+outside the range of a datetime, is a ValueError that says so.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs"
 _SECONDS = {"m": 60, "h": 3_600, "D": 86_400, "W": 7 * 86_400}
 _FRACTION = re.compile(r"[.,](\d+)")
 
-_OUT_OF_RANGE = "is out of range: moments are of the years 1 to 9999, in UTC"
+_OUT_OF_RANGE = "is out of range: timestamps lie in the years 1 to 9999, in UTC"
 _FINER = "is finer than a nanosecond"
-_FINE_RANGE = "is finer than a microsecond, and beyond what nanoseconds reach: 1677 to 2262"
+_FINE_RANGE = "is finer than a microsecond, and outside the range of nanoseconds, 1677 to 2262"
 
 
 @total_ordering
@@ -62,7 +62,7 @@ Moment = dt.datetime | FineMoment
 
 
 def nanoseconds_of(value: Moment | dt.timedelta) -> int:
-    """A naive moment, since 1970, or a duration in nanoseconds; those of pandas have more than Python's.
+    """A naive moment (since 1970) or a duration in nanoseconds; pandas' values are more precise than Python's.
 
     >>> nanoseconds_of(FineMoment(dt.datetime(1970, 1, 1), 5))
     5
@@ -96,7 +96,7 @@ def moment_at(amount: int, unit: str) -> Moment:
 
 
 def length_of(unit: str) -> Fraction:
-    """How many nanoseconds a unit of NumPy or Arrow has.
+    """Nanoseconds per unit of NumPy or Arrow.
 
     >>> length_of("us")
     Fraction(1000, 1)
@@ -110,7 +110,7 @@ def _nanoseconds(amount: int, unit: str) -> int | None:
 
 
 def moment_of_text(text: str) -> Moment:
-    """The moment that an ISO 8601 text names; without a zone it is UTC.
+    """The moment of an ISO 8601 text; without a zone it is UTC.
 
     >>> print(moment_of_text("2026-01-01T01:00:00.123456789+01:00"))
     2026-01-01 00:00:00.123456789
@@ -128,7 +128,7 @@ def moment_of_text(text: str) -> Moment:
 
 
 def _is_fine_zone(moment: dt.datetime) -> bool:
-    """Whether a moment's zone has a fraction of a second: then the digits are of the zone."""
+    """Whether a moment's zone has a fraction of a second: then the digits belong to the zone."""
     offset = moment.utcoffset()
     return offset is not None and offset.microseconds != 0
 
@@ -169,7 +169,7 @@ def duration_in(amount: int, unit: str) -> dt.timedelta:
 
 
 def exact_microseconds(value: object) -> Fraction | None:
-    """A duration of Python, NumPy, pandas or Arrow in microseconds, exactly; None if it is none.
+    """A duration of Python, NumPy, pandas or Arrow in microseconds, exactly; None for other values.
 
     >>> exact_microseconds(dt.timedelta(seconds=1))
     Fraction(1000000, 1)

@@ -1,4 +1,4 @@
-"""Names that a query leaves out: of columns in RETURN and AGG, and what HAVING calls the aggregates.
+"""Default names: of columns in RETURN and AGG, and of aggregates in HAVING.
 
 The parser, the builder and the printer share these rules, so the three agree on when a name may be left out.
 """
@@ -56,14 +56,13 @@ def aggregate_alias(function: str, variable: str | None, attribute: str | None) 
 
 
 def resolve_having(having: Expression, aggregates: Sequence[MatchAggregate], group_by: Sequence[str] = ()) -> Expression:
-    """HAVING with every aggregate that is spelled out replaced by the name of the AGG item that computes it.
+    """HAVING with every spelled-out aggregate replaced by the name of the AGG item that computes it.
 
-    A bare name means a column of that very name, else an AGG column of that name in another case (`COUNT`).
+    A bare name means a column of exactly that name, else an AGG column of that name in another case (`COUNT`). An aggregate
+    that AGG does not compute is kept, for `validate` to report.
 
-    One that AGG does not compute stays as it is, for `validate` to report.
-
-    >>> resolve_having(Call(COUNT_OF_MATCHES, ()), [MatchAggregate("count", None, None, "n")])
-    Name(name='n')
+        >>> resolve_having(Call(COUNT_OF_MATCHES, ()), [MatchAggregate("count", None, None, "n")])
+        Name(name='n')
     """
     exact = {item.alias for item in aggregates} | set(group_by)
     by_fold = {item.alias.casefold(): item.alias for item in aggregates}

@@ -1,7 +1,7 @@
 """A pattern as a disjunction of branches: each a set of positive components with a partial order, plus negative components.
 
 `SEQ` orders every component of a part before every component of the next; `AND` adds no order; `OR` and an optional component
-multiply the branches. This is the one place that says what nesting means (semantics, section 2).
+multiply the branches. Only this module defines the meaning of nesting (semantics, section 2).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Branch:
         return len(self.order) == count * (count - 1) // 2
 
     def beside(self, negative: Negative) -> tuple[int, ...]:
-        """The positive components whose events may be of a type of a negative one, and in its interval: it means others.
+        """The positive components whose events a negative one might also match, in its interval: it must refer to other events.
 
         >>> branch, = normalize(Sequence((Event(("A",), "a"), Event(("A",), "n", negated=True), Event(("B",), "b"))))
         >>> branch.beside(branch.negatives[0])
@@ -114,7 +114,7 @@ def _in_sequence(parts: tuple[Branch, ...]) -> Branch:
             if negative.anywhere:
                 negatives.append(_shift(negative, base))
                 continue
-            # Neighbours inside the part stand; towards a side without any, the neighbours are those of the whole sequence.
+            # Neighbours inside the part are kept; on a side without any, the neighbours are those of the whole sequence.
             after = frozenset(base + i for i in negative.after) or frozenset(range(base))
             before = frozenset(base + i for i in negative.before) or frozenset(range(end, len(positives)))
             negatives.append(Negative(negative.event, after, before))

@@ -20,12 +20,12 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Quantifier:
-    """How many events a component binds: `T+` is (1, None), `T{2,5}` is (2, 5)."""
+    """The number of events a component binds: `T+` is (1, None), `T{2,5}` is (2, 5)."""
 
     low: int
     high: int | None
     single: bool = False
-    """Of `T?`: the variable is the event itself; that of `T{0,1}` is a list."""
+    """True for `T?`, whose variable is an event; that of `T{0,1}` is a list."""
 
 
 KLEENE_PLUS = Quantifier(1, None)

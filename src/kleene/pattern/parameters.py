@@ -1,4 +1,4 @@
-"""Values given with a query, as constants of the language."""
+"""Parameter values as constants of the language."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kleene.pattern.predicates import Expression, Literal
 def literal_of(value: object) -> Literal | None:
     """A Python value, or a scalar of NumPy, pandas or Arrow, as a constant; None if it is not one.
 
-    Moments in other zones become UTC. A ValueError says what is too fine, or out of range.
+    Moments in other zones are converted to UTC. A value that is too fine or out of range is a ValueError.
 
     >>> literal_of(3), literal_of([3])
     (Literal(value=3), None)
@@ -39,7 +39,7 @@ def literal_of(value: object) -> Literal | None:
     for kind in (int, float, str):
         if isinstance(value, kind):
             if isinstance(value, str) and not is_text(value):
-                raise ValueError(f"'{value}' has half a character: give text that can be encoded as UTF-8")
+                raise ValueError(f"'{value}' contains a lone surrogate: pass text that can be encoded as UTF-8")
             return Literal(kind(value))
     return None
 
@@ -53,7 +53,7 @@ def parameter_value(name: str, value: object, span: Span | None, problems: list[
         return Literal(None, span=span)
     if literal is None:
         hint = (
-            "a list can stand only after IN" if _is_list(value) else "give a number, a string, a boolean, a time or a duration"
+            "a list is only allowed after IN" if _is_list(value) else "give a number, a string, a boolean, a time or a duration"
         )
         problems.append(Problem(f"parameter '{name}' is a {type(value).__name__}, not one value", span, hint))
         return Literal(None, span=span)
@@ -61,9 +61,9 @@ def parameter_value(name: str, value: object, span: Span | None, problems: list[
 
 
 def parameter_list(name: str, value: object, span: Span | None, problems: list[Problem]) -> tuple[Expression, ...]:
-    """The constants of a parameter that stands after IN; a set is put in order, so that the same query is the same data."""
+    """The constants of a parameter after IN; a set is sorted, so that the same query is the same data."""
     if not _is_list(value):
-        message = f"parameter '{name}' stands after IN, but is a {type(value).__name__}"
+        message = f"parameter '{name}' is used after IN, but is a {type(value).__name__}"
         problems.append(Problem(message, span, f"pass a list: params={{'{name}': [...]}}"))
         return ()
     assert isinstance(value, Iterable)

@@ -1,4 +1,4 @@
-"""What surrounds a pattern: selection strategy, window, aggregation, output; and the query that holds it all."""
+"""The clauses around a pattern: selection strategy, window, aggregation, output; and the query that holds them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Strategy(enum.Enum):
 
 
 class Unit(enum.Enum):
-    """Units of a window: a word, and its length in microseconds where it is a time."""
+    """Units of a window: a word and, for units of time, the length in microseconds."""
 
     MICROSECONDS = ("microseconds", 1)
     MILLISECONDS = ("milliseconds", 1_000)
@@ -75,7 +75,7 @@ class ReturnItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalQuery:
-    """A whole query as data. `name` and `text` take no part in equality: they say where it came from."""
+    """A whole query as data. `name` and `text`, which say where it came from, are ignored in comparisons."""
 
     pattern: Pattern
     where: Expression | None = None
@@ -91,6 +91,6 @@ class LogicalQuery:
     into: str | None = None
     output: Output = Output.ALL
     functions: tuple[Function, ...] = ()
-    """Functions of the user's that conditions and RETURN may call; the text only names them."""
+    """User functions that conditions and RETURN may call; the text only names them."""
     name: str = field(default="query", compare=False)
     text: str | None = field(default=None, compare=False, repr=False)

@@ -1,7 +1,7 @@
 """Conditions and expressions as data: frozen trees that are compared, hashed, printed, pushed down and compiled.
 
-Nothing here evaluates anything. `span` is where a node stands in the query text; it takes no part in equality, so a parsed
-and a built query with the same meaning are the same value.
+Nothing here evaluates anything. `span` is the position of a node in the query text; comparisons ignore it, so a parsed and a
+built query with the same meaning are equal.
 
 Logic is three-valued (SQL): a comparison with a NULL operand is unknown, and an unknown predicate does not hold.
 """
@@ -23,7 +23,7 @@ class Element(enum.Enum):
     """Which element of a variable an attribute reference reads (SASE+ section 2)."""
 
     SINGLE = "a.x"
-    """The one event of a variable that is not Kleene."""
+    """The event of a variable that is not Kleene."""
     FIRST = "a[1].x"
     CURRENT = "a[i].x"
     """Any element after the first, at the moment it is taken."""
@@ -71,7 +71,7 @@ class Literal(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Name(Expression):
-    """A bare name: an attribute where the pattern has one component, else a parameter given with the query."""
+    """A bare name: an attribute if the pattern has one component, else a parameter."""
 
     name: str
 
@@ -87,7 +87,7 @@ class Attribute(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Length(Expression):
-    """`a.LEN`: how many events a Kleene variable holds."""
+    """`a.LEN`: the number of events of a Kleene variable."""
 
     variable: str
 
@@ -110,7 +110,7 @@ class Call(Expression):
     function: str
     arguments: tuple[Expression, ...]
     registered: Function | None = field(default=None, repr=False)
-    """In a bound query, the function of that name which was given with it; None for a built-in one."""
+    """In a bound query, the user function of that name; None for a built-in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Not(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Fails(Expression):
-    """Whether evaluating a condition leaves 64 bits; never unknown, and nothing that a query can say.
+    """Whether evaluating a condition leaves 64 bits; never unknown, and not expressible in a query.
 
     See `kleene.pattern.faults`.
     """
@@ -237,7 +237,7 @@ def conjuncts(expression: Expression | None) -> tuple[Expression, ...]:
 
 
 def push_not(expression: Expression) -> Expression:
-    """A NOT of AND, OR or NOT, one step further towards the atoms (De Morgan); anything else as it is."""
+    """A NOT of AND, OR or NOT, pushed one step towards the atoms (De Morgan); anything else unchanged."""
     if not isinstance(expression, Not):
         return expression
     inner = expression.operand

@@ -1,10 +1,9 @@
-"""Functions of the user's own, called in conditions and in RETURN: vectorised Python that travels with the query.
+"""User functions, called in conditions and in RETURN: vectorised Python that is shipped with the query.
 
-A function takes one Arrow array per argument, all of one length, and gives as many values: an Arrow array, chunked or not, or a
-NumPy array of one dimension. NULLs reach it as Arrow nulls, and nulls that it gives are unknown.
-
-It is called on blocks of rows, wherever and as often as the plan likes, never on none: what it gives for a row may depend on
-nothing but that row's arguments.
+A function takes one Arrow array per argument, all of the same length, and returns as many values: an Arrow array, chunked or
+not, or a one-dimensional NumPy array. NULLs are passed as Arrow nulls, and returned nulls are unknown. It is called on blocks
+of rows, wherever and as often as the plan decides, never on zero rows: the value for a row may depend only on that row's
+arguments.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from kleene.common.schema import Kind
 from kleene.pattern.functions import arity_text
 
 RETURNED = {kind.value: kind for kind in (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN, Kind.STRING)}
-"""What a function may return."""
+"""The kinds that a function may return."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A vectorised function, made by `kleene.function`. Called from Python it is the function that it was made of."""
+    """A vectorised function, made by `kleene.function`. Calling it from Python calls the original function."""
 
     run: Callable[..., Any] = field(hash=False, repr=False)
     name: str
-    """As errors show it; queries call it by this name in any case."""
+    """The name, as errors show it; queries may write it in any case."""
     returns: Kind
     low: int
     """Fewest arguments."""
@@ -40,7 +39,7 @@ class Function:
 
     @property
     def key(self) -> str:
-        """The name as calls in a query have it."""
+        """The name in calls of a query."""
         return self.name.lower()
 
     @property
@@ -56,7 +55,7 @@ def function(name: str | None = None, *, returns: str = "float") -> Callable[[Ca
 def function(
     name: Callable[..., Any] | str | None = None, *, returns: str = "float"
 ) -> Function | Callable[[Callable[..., Any]], Function]:
-    """A function for queries, from one that takes Arrow arrays; a decorator, with or without arguments, or a call.
+    """Makes a function on Arrow arrays callable from queries; a decorator, with or without arguments, or a call.
 
     `returns` is the kind of its values: "integer", "float", "boolean" or "string".
 
@@ -86,7 +85,7 @@ def _made(run: Callable[..., Any], name: str | None, returns: str) -> Function:
 
 
 def _arity(run: Callable[..., Any], name: str) -> tuple[int, int | None]:
-    """How many arguments a callable takes by position; any number where it has no signature."""
+    """The number of positional arguments of a callable; any number if it has no signature."""
     try:
         parameters = inspect.signature(run).parameters.values()
     except (TypeError, ValueError):
@@ -94,7 +93,8 @@ def _arity(run: Callable[..., Any], name: str) -> tuple[int, int | None]:
     required = [item.name for item in parameters if item.kind is item.KEYWORD_ONLY and item.default is item.empty]
     if required:
         hint = f"give '{required[0]}' a default, or its value with functools.partial"
-        raise BindingError(Problem(f"the function '{name}' needs '{required[0]}' by its name: a query gives none", hint=hint))
+        message = f"the function '{name}' has a required keyword argument '{required[0]}', which a query cannot pass"
+        raise BindingError(Problem(message, hint=hint))
     places = [item for item in parameters if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)]
     high = None if any(item.kind is item.VAR_POSITIONAL for item in parameters) else len(places)
     if high == 0:

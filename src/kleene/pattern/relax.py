@@ -1,17 +1,17 @@
-"""What a query demands of its events, one constraint at a time, and the query without it: what `why_not` asks again.
+"""The constraints of a query, and the query without one of them, for `why_not`.
 
-`constraints` lists the demands, `without` takes one away, `steps` cuts a pattern into growing parts, `alone` keeps one
-component. All are pure functions from queries to queries. They expect a query whose names are resolved, as `base` makes it;
-a schema tells them which types have which attributes, if not all have all.
+`constraints` lists them, `without` removes one, `steps` gives the prefixes of a pattern, `alone` keeps one component. All are
+pure functions from queries to queries. They expect a query whose names are resolved, as `base` makes it; a schema says which
+types have which attributes, if not all have all.
 
-Without a constraint a query has every match that it has with it, and more. So what depends on the constraint goes with it:
-- Without its window, negation that is bounded by nothing else (at the start, at the end, under AND). It forbids nothing in a
-  match that is longer than the window, except under AND.
+Without a constraint a query has every match that it has with it, and more. So whatever depends on the constraint is removed
+with it:
+- Without its window, negation that only the window bounds (at the start, at the end, under AND). It forbids nothing in a match
+  that is longer than the window, except under AND.
 - Without the order of SEQ, all negation: it has no neighbours then.
-- Without an equivalence test, a negative component must still agree with every positive one. It forbids nothing where these
-  differ among themselves.
-Under another strategy than skip_till_any_match, in windows of events and under NON-OVERLAP, other matches may go when a
-constraint does, because other events are selected or counted.
+- Without an equivalence test, a negative component must still agree with every positive one. It forbids nothing if these
+  differ. Under strategies other than skip_till_any_match, in windows in events and under NON-OVERLAP, removing a constraint may
+  also remove matches, because other events are selected or counted.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Demand(enum.Enum):
     """A conjunct of HAVING."""
     NEGATION = "negation"
     REPETITION = "repetition"
-    """The least number of events of a component."""
+    """The minimum number of events of a component."""
     WINDOW = "window"
     ORDER = "order"
     STRATEGY = "strategy"
@@ -71,18 +71,18 @@ class Demand(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One demand of a query, as data and as text."""
+    """One constraint of a query, as data and as text."""
 
     demand: Demand
     text: str
     expression: Expression | None = None
-    """Of a condition, HAVING or an equivalence test."""
+    """The expression of a condition, HAVING or an equivalence test."""
     variable: str | None = None
-    """Of a negation or a repetition."""
+    """The variable of a negation or a repetition."""
 
 
 def base(bound: BoundQuery) -> LogicalQuery:
-    """A bound query as a query again: names resolved, every equivalence test in WHERE, nothing but matches asked for."""
+    """A bound query as a query again: names resolved, every equivalence test in WHERE, and only matches as output."""
     others = [item for item in conjuncts(bound.query.where) if not isinstance(item, Equivalence)]
     return replace(
         bound.query,
@@ -98,7 +98,7 @@ def base(bound: BoundQuery) -> LogicalQuery:
 
 
 def constraints(query: LogicalQuery) -> tuple[Constraint, ...]:
-    """The demands of a query, those of WHERE first, equivalence tests last.
+    """The constraints of a query, those of WHERE first, equivalence tests last.
 
     >>> from kleene.language.parser import parse
     >>> query = parse("PATTERN SEQ(A a, !(N n), B b) WHERE [id] AND a.x < b.x AND n.y > 1 WITHIN 1 hour")
@@ -111,7 +111,7 @@ def constraints(query: LogicalQuery) -> tuple[Constraint, ...]:
 def _constraints(query: LogicalQuery) -> Iterator[Constraint]:
     negative = _negatives(query.pattern)
     for item in dict.fromkeys(conjuncts(query.where)):
-        # A condition on a negative component says what is forbidden: without it more would be, not less.
+        # A condition on a negative component restricts what is forbidden: without it more would be, not less.
         if not isinstance(item, Equivalence) and not variables(item) & negative:
             yield Constraint(Demand.CONDITION, expression_text(item), item)
     for item in dict.fromkeys(conjuncts(query.having)):
@@ -176,8 +176,8 @@ def without(query: LogicalQuery, constraint: Constraint, schema: EventSchema | N
 def steps(query: LogicalQuery, schema: EventSchema | None = None) -> tuple[tuple[LogicalQuery, ...], ...]:
     """The pattern part by part: for each alternative of a top-level OR the queries for its first part, its first two, ...
 
-    A part is what stands directly under SEQ or AND. A query has the conditions that read nothing beyond its parts, and negation
-    between them. Where all parts so far may be absent, there is no query.
+    A part is a direct child of SEQ or AND. A query has the conditions that read nothing beyond its parts, and negation between
+    them. If all parts so far may be absent, there is no query.
 
     >>> from kleene.language.parser import parse
     >>> from kleene.pattern.text import query_text
@@ -202,7 +202,7 @@ def _steps(query: LogicalQuery, pattern: Pattern, schema: EventSchema | None) ->
             taken = tuple(part for part in taken if not (isinstance(part, Event) and part.negated))
         found = taken[0] if len(taken) == 1 else kind(taken)
         try:
-            # What is bounded by the window alone is decided on whole matches: their ends bound it.
+            # Negation that only the window bounds is decided on whole matches, whose ends bound it.
             found = _without_components(found, _open_ended(found)) or found
         except BindingError:  # every part so far may be absent
             continue
@@ -210,7 +210,7 @@ def _steps(query: LogicalQuery, pattern: Pattern, schema: EventSchema | None) ->
 
 
 def alone(query: LogicalQuery, variable: str, schema: EventSchema | None = None) -> LogicalQuery:
-    """The query for single events that a component can bind: the conditions that read one of its events and nothing else.
+    """The query for single events that a component can bind, with the conditions that read only one of its events.
 
     >>> from kleene.language.parser import parse
     >>> from kleene.pattern.text import query_text
@@ -267,14 +267,14 @@ def _open_ended(pattern: Pattern) -> set[str]:
 
 
 def _dropped(query: LogicalQuery, names: set[str], schema: EventSchema | None) -> LogicalQuery:
-    """The query without some components and what is said of them."""
+    """The query without some components and the conditions on them."""
     pattern = _without_components(query.pattern, names)
-    assert pattern is not None, "negative components are never all there is"
+    assert pattern is not None, "a pattern has a positive component"
     return _with_pattern(query, pattern, schema)
 
 
 def _with_pattern(query: LogicalQuery, pattern: Pattern, schema: EventSchema | None) -> LogicalQuery:
-    """The query with a part of its pattern, and the conditions that read nothing else."""
+    """The query restricted to a part of its pattern, with the conditions that read nothing else."""
     known = {event.variable for event in events(pattern)}
 
     def applies(item: Expression) -> bool:
@@ -288,7 +288,7 @@ def _with_pattern(query: LogicalQuery, pattern: Pattern, schema: EventSchema | N
 
 
 def _without_components(pattern: Pattern, names: set[str]) -> Pattern | None:
-    """A pattern without some components; one of a single part is that part, one of none is None."""
+    """A pattern without some components; a single remaining part stands alone, and None means that none remains."""
     if isinstance(pattern, Event):
         return None if pattern.variable in names else pattern
     assert isinstance(pattern, Sequence | Conjunction | Disjunction)
@@ -308,7 +308,7 @@ def _in_any_order(pattern: Pattern) -> Pattern:
 
 
 def _repeated_once(pattern: Pattern, variable: str | None) -> Pattern:
-    """The pattern with one event of a repeated component being enough."""
+    """The pattern in which one event of a repeated component suffices."""
     if isinstance(pattern, Event):
         if pattern.variable != variable or pattern.quantifier is None:
             return pattern

@@ -156,7 +156,7 @@ class Term:
 
 
 class _NotAValue:
-    """What stands for events: its attributes can be compared. Python would quietly make `a.first == 3` False."""
+    """A reference to events, whose attributes can be compared. Python would silently evaluate `a.first == 3` to False."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -171,7 +171,7 @@ class _NotAValue:
         raise self._misuse()
 
     def _misuse(self) -> TypeError:
-        return TypeError(f"{self!r} is no value: compare one of its attributes, as .price or ['odd name']")
+        return TypeError(f"{self!r} is not a value: compare one of its attributes, such as .price or ['odd name']")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,7 +249,7 @@ class Variable(_NotAValue):
 
 
 def var(name: str) -> Variable:
-    """A variable of the pattern, to write conditions with.
+    """A variable of the pattern, for conditions.
 
     >>> a, b = var("a"), var("b")
     >>> (a.price < b.price) & ~a["odd name"].isin(["x", "y"])
@@ -303,7 +303,7 @@ def expression_of(value: object) -> Expression:
     except ValueError as error:
         raise BindingError(Problem(str(error))) from error
     if literal is None:
-        raise TypeError(f"a {type(value).__name__} cannot stand in a condition: use numbers, strings, booleans, times or terms")
+        raise TypeError(f"a {type(value).__name__} cannot be in a condition: use numbers, strings, booleans, times or terms")
     return literal
 
 

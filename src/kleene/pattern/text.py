@@ -55,7 +55,7 @@ KEYWORDS = frozenset(
         "IN BETWEEN LIKE IS NULL TRUE FALSE TIMESTAMP",
     )
 )
-"""Words with a meaning of their own. Most may still be names where no keyword can stand; printed, they are always quoted."""
+"""Keywords. Most may still be names where the grammar expects no keyword; printed, they are always quoted."""
 
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 _HYPHENATED = re.compile(r"[^\W\d]\w*(?:-\w+)*\Z")

@@ -1,7 +1,7 @@
 """Partial matches that timed out, as queries of their own.
 
-A partial match of a sequence is a prefix of it. It has timed out when its window has passed and no event has extended it: that
-is the prefix with the next component negated at its end, a query like any other.
+A partial match of a sequence is a prefix of it. It has timed out when its window has passed and no event has extended it. So it
+is a match of the prefix with the next component negated at its end, an ordinary query.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kleene.pattern.predicates import conjunction, conjuncts, variables
 
 
 def timed_out(query: LogicalQuery) -> Iterator[tuple[str, LogicalQuery]]:
-    """For each component but the first its variable, and the query for partial matches that ended before it.
+    """For each component except the first, its variable and the query for partial matches that ended before it.
 
     >>> from kleene.language.parser import parse
     >>> from kleene.pattern.text import query_text
@@ -45,15 +45,13 @@ def _parts(query: LogicalQuery) -> tuple[Event, ...]:
     parts = pattern.parts if isinstance(pattern, Sequence) else ()
     plain = tuple(part for part in parts if isinstance(part, Event) and not part.is_kleene and part.quantifier is None)
     if len(plain) < 2 or len(plain) < len(parts):
-        problems.append(Problem("partial matches time out of a sequence of single events, which the pattern is not"))
+        problems.append(Problem("timed_out() needs a SEQ of single events"))
     if query.within is None or query.within.unit is Unit.EVENTS:
-        problems.append(Problem("partial matches time out of a window of time, which the query does not have"))
+        problems.append(Problem("timed_out() needs a window in time: WITHIN"))
     if query.strategy is not Strategy.SKIP_TILL_ANY_MATCH or query.aggregates or query.output is Output.NON_OVERLAP:
-        problems.append(
-            Problem("partial matches time out of all matches under skip_till_any_match, which the query does not ask for")
-        )
+        problems.append(Problem("timed_out() needs skip_till_any_match and all matches, without NON-OVERLAP and AGG"))
     if problems:
         raise PlanningError(
-            [replace(item, hint="write what did not come as a negated end: SEQ(A a, !(B b))") for item in problems]
+            [replace(item, hint="write the missing event as a negated end: SEQ(A a, !(B b))") for item in problems]
         )
     return plain

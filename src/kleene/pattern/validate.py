@@ -1,4 +1,4 @@
-"""Everything about a query that can be checked without events; all problems are reported together.
+"""All checks of a query that need no events; all problems are reported together.
 
 Invariant after `validate`: variables are unique and known, every reference fits its variable (Kleene or not), negation can be
 decided, and clauses go together. Cost: linear in the query, plus its normal form.
@@ -82,8 +82,8 @@ def _depth_problems(query: LogicalQuery) -> Iterator[Problem]:
 
 
 def _half_characters(query: LogicalQuery) -> Iterator[Problem]:
-    """Texts that no event can have, and that cannot be written: half of a pair of surrogates."""
-    hint = "give text that can be encoded as UTF-8"
+    """Strings with a lone surrogate, which no event can have and which cannot be encoded."""
+    hint = "use text that can be encoded as UTF-8"
     named: list[tuple[object, Span | None]] = [(name, None) for name in (query.name, query.into)]
     named += [(item.alias, None) for item in query.returns] + [(item.alias, None) for item in query.aggregates]
     named += [(name, event.span) for event in events(query.pattern) for name in (*event.types, event.variable)]
@@ -92,7 +92,7 @@ def _half_characters(query: LogicalQuery) -> Iterator[Problem]:
             named += [(getattr(node, place, None), node.span) for place in ("value", "name", "variable", "function")]
     for text, span in named:
         if isinstance(text, str) and not is_text(text):
-            yield Problem(f"'{text}' has half a character", span, hint)
+            yield Problem(f"'{text}' contains a lone surrogate", span, hint)
 
 
 def _component_problems(query: LogicalQuery) -> Iterator[Problem]:
@@ -183,8 +183,8 @@ def _condition_problems(query: LogicalQuery, components: dict[str, Event]) -> It
         if not isinstance(conjunct, Equivalence):
             for node in walk(conjunct):
                 if isinstance(node, Equivalence):
-                    hint = "make it a condition of its own, joined by AND"
-                    yield Problem(f"the equivalence test [{node.name}] stands inside another condition", node.span, hint)
+                    hint = "make it a separate condition, joined by AND"
+                    yield Problem(f"the equivalence test [{node.name}] is inside another condition", node.span, hint)
 
 
 def reference_problems(expression: Expression, components: dict[str, Event]) -> Iterator[Problem]:
@@ -209,7 +209,7 @@ def _attribute_problems(node: Attribute, event: Event) -> Iterator[Problem]:
         yield Problem(f"'{node.variable}' holds several events: which one's '{node.name}'?", node.span, hint)
     elif node.element is Element.SO_FAR:
         hint = f"write for example avg({expression_text(node)})"
-        yield Problem(f"{expression_text(node)} stands outside an aggregate", node.span, hint)
+        yield Problem(f"{expression_text(node)} is used outside an aggregate", node.span, hint)
     elif node.element is not Element.SINGLE and not event.is_kleene:
         yield _not_kleene(node, event)
 
@@ -277,9 +277,9 @@ def _return_element_problems(node: Attribute | Aggregate) -> Iterator[Problem]:
     name = name_text(node.variable)
     hint = f"write {name}[1], {name}[{name}.LEN] or an aggregate over {name}[]"
     if node.element in (Element.CURRENT, Element.PREVIOUS, Element.SO_FAR):
-        yield Problem(f"{expression_text(node)} in RETURN: there is no current element of a whole match", node.span, hint)
+        yield Problem(f"{expression_text(node)} in RETURN: a finished match has no current element", node.span, hint)
     elif isinstance(node, Attribute) and node.element is Element.EACH:
-        message = f"{expression_text(node)} is many values: RETURN can give them as a list, but not compute with them"
+        message = f"{expression_text(node)} is a list: RETURN can return it, but not compute with it"
         yield Problem(message, node.span, hint)
 
 

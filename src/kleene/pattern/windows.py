@@ -1,4 +1,4 @@
-"""WITHIN in the unit of the time column: exact, because rounded up a fraction excludes the same events (`last - first < T`)."""
+"""WITHIN in the unit of the time column: exact, because a fraction rounded up excludes the same events (`last - first < T`)."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def bind_window(
         return None
     if unit is Unit.EVENTS:
         if int(amount) != amount:
-            problems.append(Problem("a window of events is a whole number", span))
+            problems.append(Problem("WITHIN n EVENTS needs a whole number", span))
         return BoundWindow(None, int(amount))
     length = math.ceil(amount * _per_unit(unit, schema))
     if length > _LONGEST:
-        problems.append(Problem("WITHIN is longer than times can be apart", span, "leave the clause out"))
+        problems.append(Problem("WITHIN exceeds the largest representable time span", span, "leave the clause out"))
         return None
     return BoundWindow(length, None)
 
@@ -94,7 +94,7 @@ def _misfit(unit: Unit, schema: EventSchema, span: Span | None, given_as_duratio
         return Problem(f"time column '{schema.time}' holds integers: they cannot be compared with {what}", span, hint)
     if schema.time_unit is not None and unit is Unit.NUMBER:
         hint = "give a unit, such as WITHIN 10 seconds"
-        return Problem(f"time column '{schema.time}' holds timestamps: a plain number is no window", span, hint)
+        return Problem(f"time column '{schema.time}' holds timestamps: a plain number is not a window", span, hint)
     return None
 
 
