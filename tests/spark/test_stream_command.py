@@ -59,7 +59,7 @@ def test_matches_are_those_of_a_batch_across_a_restart_with_more_cores(tmp_path:
     first = subprocess.run(command(tmp_path, *given), capture_output=True, text=True, check=False, timeout=300)
     assert first.returncode == 0, first.stderr
     assert first.stderr.startswith("batch 0: 170 rows in "), first.stderr
-    assert f"the checkpoint is in {tmp_path}/state; the same command goes on from there" in first.stderr
+    assert f"the checkpoint is in {tmp_path}/state; the same command resumes from there" in first.stderr
     before = ds.dataset(tmp_path / "found").to_table().num_rows
 
     pq.write_table(table(events[170:]), arriving / "1.parquet")
@@ -92,7 +92,7 @@ def test_an_interrupt_lets_the_micro_batch_end(tmp_path: Path) -> None:
             it.kill()
     values = [json.loads(line)["value"] for line in printed.read_text().splitlines()]
     assert sorted(values) == list(range(len(values)))
-    assert f"the checkpoint is in {tmp_path}/state; the same command goes on from there" in said.read_text()
+    assert f"the checkpoint is in {tmp_path}/state; the same command resumes from there" in said.read_text()
     assert f"{len(values):,} match" in said.read_text()
 
 
@@ -159,5 +159,5 @@ def test_rules_that_are_read_while_it_runs(
     captured = capsys.readouterr()
     found = [json.loads(line) for line in captured.out.splitlines()]
     assert {(row["query"], row["query_version"], row["match_end"]) for row in found} == {("pairs", 1, 2), ("pairs", 1, 3)}
-    assert "warning: 'wrong' is not in force: unknown variable 'z'" in captured.err
+    assert "warning: 'wrong' is not running: unknown variable 'z'" in captured.err
     assert "\n  pairs: 2 matches\n" in captured.err

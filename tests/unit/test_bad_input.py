@@ -147,7 +147,7 @@ def test_a_window_parameter_is_a_positive_number(value: object) -> None:
 def test_window_and_time_column_must_fit() -> None:
     with fails(BindingError, "holds integers", "a window in seconds", "WITHIN 1000"):
         match(f"{PAIR} WITHIN 5 seconds")
-    with fails(BindingError, "holds timestamps: a plain number is no window", "WITHIN 10 seconds"):
+    with fails(BindingError, "holds timestamps: a plain number is not a window", "WITHIN 10 seconds"):
         match(f"{PAIR} WITHIN 5", table(ts=pa.array([1, 2], pa.timestamp("us")), type=["A", "B"]))
 
 

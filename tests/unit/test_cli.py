@@ -485,7 +485,7 @@ def test_explain_and_check_with_other_queries(pairs: str, capsys: pytest.Capture
     ("query", "other", "code", "message"),
     [
         (AFTER, SEQUENCE, 2, "'other' has no RETURN ... INTO"),
-        (SEQUENCE, PAIRS, 2, "'other' makes events of type 'Pair', which 'query' does not read"),
+        (SEQUENCE, PAIRS, 2, "'other' produces events of type 'Pair', which 'query' does not read"),
         (f"{AFTER} RETURN b.id AS id INTO A", PAIRS, 1, "in a circle"),
     ],
 )
@@ -609,7 +609,7 @@ def test_statistics_of_several_files_out_of_order(typed: str, tmp_path: Path, ca
     ("text", "message"),
     [
         ("{", "known.json: not JSON"),
-        ("[1]", "known.json: statistics are an object"),
+        ("[1]", "known.json: statistics must be a JSON object"),
         ('{"rates": {"x": 1}}', "a rate is given for 'x'"),
         ('{"rates": {"a": NaN}}', "the rate of 'a' must be a finite number"),
         ('{"selectivities": {"a.id > b.ts": 0.5}}', "no condition between events"),

@@ -188,7 +188,7 @@ def test_a_workload_shows_composite_events_and_the_queries_that_read_them() -> N
         if match["query"] == "followed":
             event, row = page.events[match["bindings"]["f"]], rows[match["match_id"]]
             assert (event["type"], event["ts"], event["lag"]) == ("Failing", row["f"]["ts"], row["f"]["lag"])
-    assert explorer.notices == ("'counted' has AGG, and so no matches to show.",)
+    assert explorer.notices == ("'counted' has AGG, so it has no matches to show.",)
     assert page.manifest["totals"]["events"] == EVENTS.num_rows
 
 

@@ -122,7 +122,7 @@ WRONG_FUNCTIONS: list[tuple[Any, str]] = [
     ({"gap": 3}, "cannot be called: it is of type int"),
     ([gap], "write functions={'Name': function}"),
     (gap, "write functions={'Name': function}"),
-    ({"f": lambda *, x: x}, "needs 'x' by its name"),
+    ({"f": lambda *, x: x}, "required keyword argument 'x'"),
     ({"f": lambda: 1}, "takes no arguments"),
 ]
 

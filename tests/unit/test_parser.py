@@ -312,7 +312,7 @@ WHERE is given twice at line 1, column 27
                             ^^^^^
   hint: write each clause once""",
     "PATTERN A a WHERE a.x = 1)": """\
-')' closes nothing at line 1, column 26
+')' has no opening bracket at line 1, column 26
   PATTERN A a WHERE a.x = 1)
                            ^""",
     "PATTERN A a WHERE a.x ==": """\
@@ -325,7 +325,7 @@ expected a value or condition, found the end of the query at line 1, column 25
             ^
   hint: write 'a', or T+ a[]""",
     "PATTERN A+ a[] WHERE a[2].x = 1": """\
-an element cannot be picked by the number 2 at line 1, column 24
+elements cannot be indexed by the number 2 at line 1, column 24
   PATTERN A+ a[] WHERE a[2].x = 1
                          ^
   hint: write a[1], a[i], a[i-1], a[..i-1], a[a.LEN] or a[]""",

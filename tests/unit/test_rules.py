@@ -173,13 +173,13 @@ def first_format(**changes: Any) -> str:
         ('{"format": 3}', "its format is 3"),
         ('{"format": true}', "its format is True"),
         ("[" * 100_000, "maximum recursion"),
-        ('{"format": 2, "version": 1}', "it is damaged: it is not as it was written"),
+        ('{"format": 2, "version": 1}', "it is damaged: its digest does not match"),
         ('{"format": 1, "version": 1}', r"it is damaged \(.*'queries'"),
-        (first_format(version="1"), r"it is damaged \(a version is no number"),
-        (first_format(removed={"a": None}), r"it is damaged \(a version is no number"),
-        (first_format(queries={"a": {"text": 5}}), r"it is damaged \(a query or a problem is no text"),
-        (first_format(problems={"a": 1}), r"it is damaged \(a query or a problem is no text"),
-        (first_format(queries={"a": {"text": "", "paused": 1}}), r"it is damaged \(what tells .* neither true nor false"),
+        (first_format(version="1"), r"it is damaged \(a version is not a number"),
+        (first_format(removed={"a": None}), r"it is damaged \(a version is not a number"),
+        (first_format(queries={"a": {"text": 5}}), r"it is damaged \(a query or a problem is not text"),
+        (first_format(problems={"a": 1}), r"it is damaged \(a query or a problem is not text"),
+        (first_format(queries={"a": {"text": "", "paused": 1}}), r"it is damaged \('paused' is neither true nor false"),
         (first_format(queries={"a": {"txt": ""}}), "it is damaged"),
         (first_format(queries=[]), "it is damaged"),
     ],
@@ -270,7 +270,7 @@ def test_a_file_that_is_being_written(text: str, tmp_path: Path) -> None:
     after = stream.next()
     assert list(after.queries) == ["late", "pairs"]
     assert list(after.problems) == ["new"]
-    assert "new.sase: there is no query in it\n  hint: to remove a query, remove its file" in after.problems["new"]
+    assert "new.sase: the file contains no query\n  hint: to remove a query, remove its file" in after.problems["new"]
 
 
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:
@@ -462,7 +462,7 @@ def test_one_file(tmp_path: Path) -> None:
 def test_paths_that_are_no_rules(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file or folder\n  hint: rules are in a folder of"):
         rule_paths(tmp_path / "missing.csv")
-    with pytest.raises(DataError, match=r"notes\.txt': its name has none of the known endings\n  hint: rules are in"):
+    with pytest.raises(DataError, match=r"notes\.txt': unknown file name suffix\n  hint: rules are in"):
         rule_paths(write(tmp_path / "notes.txt", "?"))
 
 
@@ -533,7 +533,7 @@ def test_rows_that_are_no_queries(tmp_path: Path) -> None:
     assert after.problems == {
         "pairs": "row 1 of the table of queries ('pairs'): query is empty",
         "row 2": "row 2 of the table of queries: name is NULL",
-        "twice": "several queries are named 'twice': row 3, row 4\n  hint: give every query a name of its own",
+        "twice": "several queries are named 'twice': row 3, row 4\n  hint: give every query a different name",
     }
 
 

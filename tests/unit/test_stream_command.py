@@ -47,7 +47,7 @@ def parsed(*arguments: str) -> argparse.Namespace:
         (NEEDED, "a query is required"),
         (["query.sase", "-q", QUERY, *NEEDED], "not both: found 'query.sase'"),
         (["-q", QUERY, *NEEDED, "--once", "--trigger", "1s"], "not allowed with"),
-        (["-q", QUERY, *NEEDED, "--trigger", "soon"], "expected a length of time, as '10 seconds', found 'soon'"),
+        (["-q", QUERY, *NEEDED, "--trigger", "soon"], "expected a length of time, such as '10 seconds', found 'soon'"),
         (["-q", QUERY, *NEEDED, "--watermark", "5 events"], "expected a length of time"),
         (["-q", QUERY, *NEEDED, "--option", "maxFilesPerTrigger"], "expected NAME=VALUE"),
         (["-q", QUERY, *NEEDED, "--events", "rate:often"], "expected rate:N, a number of rows a second, found 'rate:often'"),
@@ -57,7 +57,7 @@ def parsed(*arguments: str) -> argparse.Namespace:
         (["-q", QUERY, *NEEDED, "--events", "rate:5", "--columns", "ts:int"], "has the columns timestamp and value"),
         (["-q", QUERY, *NEEDED, "--bad-rows", "drop", "--bad-rows-to", "bad"], "needs --bad-rows quarantine"),
         (["-q", QUERY, *NEEDED, "-o", "state"], "need a folder each"),
-        (["-q", QUERY, *NEEDED, "--reload"], "--reload is for one folder of queries"),
+        (["-q", QUERY, *NEEDED, "--reload"], "--reload needs one folder of queries"),
         ([".", *NEEDED, "--reload", "--timed-out"], "--timed-out cannot be given with --reload"),
         (["-q", QUERY, *NEEDED, "--max-events", "few"], "--max-events"),
     ],
@@ -273,7 +273,7 @@ def test_the_report_says_where_things_are_and_what_was_let_go_of(capsys: pytest.
         "matches are in out",
         "late events were only counted; --late DIR writes them",
         "bad rows were only counted; --bad-rows-to DIR writes them",
-        "the checkpoint is in state; the same command goes on from there",
+        "the checkpoint is in state; the same command resumes from there",
     ]
 
 

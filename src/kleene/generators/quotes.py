@@ -1,8 +1,8 @@
 """The stock quotes of the lazy evaluation paper, section 7: one type, Stock, with ticker, sector, price and volume.
 
-Tickers F1, F2, ... are of the sector Finance and H1, H2, ... of Hi-Tech; GOOG has a sector of its own. The three groups are
-equally frequent, but Finance and Hi-Tech take turns in being a little more frequent than the other. Every price is a random
-walk. Finance and Hi-Tech also follow the market, which rises and falls in turns; GOOG goes its own way. Volumes are uniform.
+Tickers F1, F2, ... are in the sector Finance and H1, H2, ... in Hi-Tech; GOOG has its own sector. The three groups are equally
+frequent, but Finance and Hi-Tech alternate in being slightly more frequent. Every price is a random walk. Finance and Hi-Tech
+also follow the market, which alternately rises and falls; GOOG does not. Volumes are uniform.
 
 The paper has recorded quotes, with the last h prices of its ticker in each of them: `kleene.history` adds those.
 """
@@ -32,13 +32,13 @@ class QuotesOptions:
     tickers: int = 3
     """Number of tickers in Finance, and in Hi-Tech."""
     trend: float = 4.0
-    """What the market moves between two quotes of a ticker; the standard deviation of a walk's step is 1."""
+    """Market movement between two quotes of a ticker; the standard deviation of a walk's step is 1."""
     turn: int = 5_000
-    """The market turns after so many events."""
+    """Events after which the market turns."""
     sway: float = 0.2
-    """By how much of its mean the frequency of Finance, and against it that of Hi-Tech, goes up and down."""
+    """Relative amplitude of the frequency of Finance, and inversely of Hi-Tech, around its mean."""
     sway_events: int = 10_000
-    """The length of one up and down."""
+    """The period of these frequencies, in events."""
     volumes: int = 1_000
     rate: float | None = None
     """Events per second; None makes the time column the event's number."""
@@ -117,7 +117,7 @@ def _blocks(options: QuotesOptions) -> Iterator[pa.RecordBatch]:
 
 
 def _sectors(random: np.random.Generator, at: npt.NDArray[np.int64], options: QuotesOptions) -> npt.NDArray[np.int64]:
-    """The sector of each event, as its place in SECTORS."""
+    """The sector of each event, as an index into SECTORS."""
     finance = (1 + options.sway * np.sin(2 * np.pi * at / options.sway_events)) / 3
     draw = random.random(at.size)
     sector: npt.NDArray[np.int64] = (draw >= finance).astype(np.int64) + (draw >= 2 / 3)

@@ -4,8 +4,8 @@ Most items are bought, or rest on their shelf and are read there again and again
 (`kleene.generators.retail_stories`). `truth` lists, for each of the paper's two queries, every match of the day; there are no
 others.
 
-The day is made in slots of ten minutes: readings of stories that begin in a slot and lie beyond it wait for theirs. Memory is
-a slot's readings and those waiting, not the day's.
+The day is generated in slots of ten minutes: readings of a story beyond the slot in which it starts wait for theirs. Memory
+holds a slot's readings and the waiting ones, not the day's.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class _Cast:
-    """How many items live each story, their numbers, and what is left for items at rest."""
+    """The number of items in each story, their ids, and the readings left for items at rest."""
 
     counts: tuple[int, ...]
     firsts: tuple[int, ...]
@@ -207,7 +207,9 @@ def _cast(options: RetailOptions) -> _Cast:
 
 
 def _share(count: int, slot: int, slots: int) -> tuple[int, int]:
-    """Of `count` things spread over the first `slots` slots as customers come, the numbers [first, end) in `slot`."""
+    """The range [first, end) of `count` things that falls into `slot`, if they are spread over the first `slots` slots like
+    customers.
+    """
     per_hour = HOUR // SLOT
     weights = [CUSTOMERS_PER_HOUR[number // per_hour] for number in range(slots)]
     total = sum(weights)

@@ -1,11 +1,11 @@
-"""The streams of the multi-pattern paper, section 6.1: updates of many sources, each of which is a type of its own.
+"""The streams of the multi-pattern paper, section 6.1: updates of many sources, each of which is a separate type.
 
-A *stock* reports its price and how much it differs from the one before (`diff`); updates come in bursts. A *road* sensor
-reports how many vehicles it has counted and their average speed, which falls when vehicles are many; observations come evenly.
+A *stock* reports its price and the difference from the previous one (`diff`); updates come in bursts. A *road* sensor reports
+the number of vehicles and their average speed, which falls as their number grows; observations are evenly spaced.
 
 The paper has recorded data with 2 to 47 events of a type per second, and conditions that 0.3 to 92 percent of pairs satisfy.
-Here rates are spread evenly over that range on a logarithmic scale. Every source has a level of its own, and reports normally
-distributed values around it, so that a comparison between two sources holds as rarely or as often as their levels are apart.
+Here rates are spread evenly over that range on a logarithmic scale. Every source has its own level, and reports normally
+distributed values around it, so the distance of two levels determines how often a comparison between the sources holds.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ KINDS = ("stock", "road")
 LEVELS = 3.9
 """The highest level minus the lowest, in standard deviations of the values."""
 BURST = 5.0
-"""How much faster updates of stocks come in a burst."""
+"""Speed-up of stock updates within a burst."""
 BURST_SHARE = 0.3
 """The share of events that come in bursts."""
 BURST_EVENTS = 500
 CORRELATION = -0.6
-"""Between the number of vehicles and their speed."""
+"""Correlation of the number of vehicles with their speed."""
 _OF_TYPES = 1 << 32
 """Number of the random generator that draws rates and levels; no stream has that many blocks."""
 
@@ -123,7 +123,7 @@ def _blocks(options: UpdatesOptions) -> Iterator[pa.RecordBatch]:
 
 
 def _gaps(random: np.random.Generator, at: npt.NDArray[np.int64], rate: float, kind: str) -> npt.NDArray[np.int64]:
-    """Microseconds between events, so that `rate` events come per second on the whole."""
+    """Microseconds between events, for `rate` events per second on average."""
     mean = np.full(at.size, 1e6 / rate)
     if kind == "stock":
         calm = 1 / (1 - BURST_SHARE + BURST_SHARE / BURST)

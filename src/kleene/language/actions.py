@@ -1,6 +1,7 @@
 """From grammar to data: one method per rule of `grammar.lark`, called bottom-up while parsing, without recursion.
 
-Actions hold no state. What a rule cannot say (a negated SEQ, an unknown unit) is a QuerySyntaxError here, at its place.
+Actions hold no state. Errors that the grammar cannot express (a negated SEQ, an unknown unit) are raised here as
+QuerySyntaxError with their position.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _INDEX_HINT = "write a[1], a[i], a[i-1], a[..i-1], a[a.LEN] or a[]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Array(Expression):
-    """`a[]` or `a[..i-1]` without an attribute: an argument of count, and nothing else."""
+    """`a[]` or `a[..i-1]` without an attribute: only an argument of count."""
 
     variable: str
     element: Element
@@ -58,7 +59,7 @@ class Array(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A clause: its keyword, what it says, and where."""
+    """A clause: its keyword, its content, and its span."""
 
     word: str
     value: Any
@@ -77,7 +78,7 @@ class AggregateItem:
 
 
 def fail(message: str, where: Node | Span | None, hint: str | None = None) -> NoReturn:
-    """Raises a syntax error at a place; the parser adds the text."""
+    """Raises a syntax error at a position; the parser adds the text."""
     raise QuerySyntaxError(Problem(message, where if isinstance(where, Span) or where is None else _span(where), hint))
 
 
@@ -385,7 +386,7 @@ class Actions(ClauseActions):
     def count_of_matches(self, children: list[Any]) -> Expression:
         span = _span(children[0], children[-1])
         if children[0].lower() != "count":
-            fail(f"'*' is an argument of COUNT only, not of {children[0]}", span)
+            fail(f"only COUNT takes '*', not {children[0]}", span)
         return Call(COUNT_OF_MATCHES, (), span=span)
 
     def equivalences(self, children: list[Any]) -> Any:
@@ -404,7 +405,7 @@ class Actions(ClauseActions):
 
     def first(self, children: list[Any]) -> tuple[Element, None]:
         if children[0] != "1":
-            fail(f"an element cannot be picked by the number {children[0]}", children[0], _INDEX_HINT)
+            fail(f"elements cannot be indexed by the number {children[0]}", children[0], _INDEX_HINT)
         return Element.FIRST, None
 
     def current(self, children: list[Any]) -> tuple[Element, None]:

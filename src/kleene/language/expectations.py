@@ -1,4 +1,4 @@
-"""Syntax errors in the reader's words: what could have stood here, what stood there, and the word that was probably meant."""
+"""Syntax errors in the reader's words: what was expected, what was found, and the word that was probably meant."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def explain(scanner: Scanner, accepted: set[str], found: Token | None, previous:
 
 
 def expected_words(accepted: set[str]) -> str:
-    """What the grammar could take, in human words.
+    """What the grammar accepts next, in words.
 
     >>> expected_words({"_COMMA", "RPAR"})
     "')' or ','"

@@ -21,7 +21,7 @@ _EXAMPLE = "write for example PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 1 h
 
 
 def parse(text: str, *, name: str = "query") -> LogicalQuery:
-    """The query that a text says; QuerySyntaxError, with place and hint, if it says none.
+    """The query of a text; QuerySyntaxError, with position and hint, if it is not valid.
 
     >>> query = parse("PATTERN SEQ(Shelf a, !(Register b), Exit c) WHERE [tag_id] WITHIN 12 hours")
     >>> query.within
@@ -136,7 +136,7 @@ def _aggregate(item: Any, pattern: Pattern) -> MatchAggregate:
 
 
 def _check(expression: Expression | None, *, in_having: bool) -> None:
-    """Refuses what is deeper than anyone may recurse, and what stands only where the grammar could not forbid it."""
+    """Refuses trees that are too deep to recurse over, and misplaced constructs that the grammar cannot forbid."""
     from kleene.language.actions import Array
 
     if expression is None:
@@ -150,7 +150,7 @@ def _check(expression: Expression | None, *, in_having: bool) -> None:
             hint = f"write {node.variable}[].attribute, or count({node.variable}[])"
             raise QuerySyntaxError(Problem(f"'{node.variable}' is used without an attribute", node.span, hint))
         if isinstance(node, Call) and node.function == COUNT_OF_MATCHES and not in_having:
-            raise QuerySyntaxError(Problem("COUNT(*) stands in AGG and HAVING only", node.span, "write count(a[])"))
+            raise QuerySyntaxError(Problem("COUNT(*) is only allowed in AGG and HAVING", node.span, "write count(a[])"))
 
 
 def _first_character(span: Span | None) -> Span | None:

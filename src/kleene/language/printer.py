@@ -1,7 +1,7 @@
 """Query to text: the canonical form, one clause per line, with as few parentheses as the language needs.
 
 Invariant: `parse(to_text(query)) == query`. The rules live in `kleene.pattern.text`, below the language, so that patterns and
-conditions can show themselves; this is where users of the language look for them.
+conditions can print themselves; this module is the public entry.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Query text to tokens, one at a time, asked with what the grammar can take next.
+"""Query text to tokens, one at a time, given what the grammar accepts next.
 
-What a word is depends on where it stands: `SHELF-READING` is one type in a pattern and a difference in a condition, `from` is
-an attribute after a dot, `80%` a number unless an operand follows. The scanner therefore knows the terminals that the parser's
-state can take. It also matches brackets, and drops A-Seq's decoration: `<...>` around a clause's body, `[...]` around a clause.
-
-Every token carries its place in the text. Cost: one regular expression per token.
+The meaning of a word depends on its context: `SHELF-READING` is one type in a pattern and a difference in a condition, `from`
+is an attribute after a dot, `80%` a number unless an operand follows. The scanner therefore knows the terminals that the
+parser's state accepts. It also matches brackets, and drops A-Seq's decoration: `<...>` around a clause's body, `[...]` around a
+clause. Every token has its position in the text. Cost: one regular expression per token.
 """
 
 # ruff: noqa: RUF001 - the papers' own signs and quotation marks are part of the language
@@ -62,7 +61,7 @@ class Scanner:
         self._pending: list[Token] = []
 
     def next(self, choices: Container[str]) -> Token | None:
-        """The next token, given the terminals that the grammar could take; None at the end of the text."""
+        """The next token, given the terminals that the grammar accepts; None at the end of the text."""
         if self._pending:
             return self._pending.pop()
         while True:
@@ -170,7 +169,7 @@ class Scanner:
             return keyword in choices and self.text.startswith("(", after)
         if keyword in choices or not nameable:
             return True
-        # WITHIN where a value must stand: a keyword, so the error says so, if what follows could only follow a keyword.
+        # WITHIN where a value is required: a keyword, so that the error says so, if the following text only fits a keyword.
         following = _WORD.match(self.text, after) or _NUMBER.match(self.text, after)
         stands_alone = following is not None and following.group().upper() not in _INFIX_WORDS
         return keyword in CLAUSE_WORDS and stands_alone and "STRING" in choices
@@ -224,19 +223,19 @@ class Scanner:
 
     def _close(self, bracket: str, start: int) -> None:
         if not self.brackets:
-            raise self.error(f"'{bracket}' closes nothing", start, start + 1)
+            raise self.error(f"'{bracket}' has no opening bracket", start, start + 1)
         if self.brackets[-1][0] != _CLOSES[bracket]:
             raise self.unclosed(f"'{bracket}'")
         self.brackets.pop()
 
 
 def is_quoted(token: Token) -> bool:
-    """Whether a name was written in quotes: `LEN`, keywords and aggregates are meant only unquoted."""
+    """Whether a name was quoted: `LEN`, keywords and aggregates are only recognized unquoted."""
     return span_of(token).end - span_of(token).start != len(token)
 
 
 def span_of(token: Token) -> Span:
-    """Where a token stands."""
+    """The position of a token."""
     assert token.start_pos is not None
     assert token.end_pos is not None
     return Span(token.start_pos, token.end_pos)

@@ -21,7 +21,7 @@ from kleene.testing.functions import plain
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a route made of a case; None for what it does not give (the oracle has no plan)."""
+    """The outcome of a case on a route; None for parts that the route does not produce (the oracle has no plan)."""
 
     matches: Sequence[Labels] | None = None
     rows: Sequence[Row] | None = None
@@ -29,20 +29,20 @@ class Outcome:
     plan: str | None = None
     error: KleeneError | None = None
     automaton: Mapping[str, Sequence[str]] | None = None
-    """Stage to the lines of the automata."""
+    """The lines of the automata by stage."""
     runs: Mapping[str, Sequence[Row]] | None = None
-    """Event to the runs that are alive after it."""
+    """The live runs after each event."""
     buffer: Mapping[str, Sequence[str]] | None = None
-    """Event to the stacks after it, the empty ones left out."""
+    """The non-empty stacks after each event."""
     planned: Mapping[str, Sequence[str]] | None = None
-    """Of a workload's plan, the lines of each block that a case expects."""
+    """The lines of a workload's plan, by the blocks that a case expects."""
 
 
 Route = Callable[[Case], Outcome]
 
 
 def run(case: Case, route: Route) -> Outcome:
-    """The outcome of a case; an error of ours is an outcome, any other exception is a bug and passes through."""
+    """The outcome of a case; a KleeneError is an outcome, any other exception is a bug and propagates."""
     try:
         return route(case)
     except KleeneError as error:
@@ -79,7 +79,7 @@ def differences(case: Case, outcome: Outcome) -> list[str]:
 
 
 def _inspection_differences(expected: Expected, outcome: Outcome) -> list[str]:
-    """What a case says of the automaton and its runs, where a route shows them."""
+    """The differences of the automaton and its runs, if a route shows them."""
     report: list[str] = []
     if expected.automaton is not None and outcome.automaton is not None:
         stage, lines = expected.automaton
@@ -126,7 +126,7 @@ def _present(match: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def canonical(row: Mapping[str, Any]) -> tuple[tuple[str, Hashable], ...]:
-    """A match or row in a form that compares: sorted by name, values as text."""
+    """A comparable form of a match or row: sorted by name, values as text."""
     return tuple(sorted((name, _canonical_value(value)) for name, value in row.items()))
 
 
@@ -149,7 +149,7 @@ def _show(item: tuple[tuple[str, Hashable], ...]) -> str:
 
 
 def oracle_route(case: Case) -> Outcome:
-    """The answer by the meaning of the language."""
+    """The answer of the oracle."""
     from kleene.language.parser import parse
     from kleene.pattern.bind import bind
 

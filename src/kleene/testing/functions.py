@@ -235,7 +235,7 @@ _ARROW = {
 
 
 def call_registered(function: Function, arguments: Sequence[Value], kinds: Sequence[Kind]) -> Value:
-    """A function of the user's, called on arrays of one row; lists and the like have the type that Arrow finds for them."""
+    """A user function, called on arrays of one row; lists and the like have the type that Arrow infers."""
     rows = [pa.array([value], _ARROW.get(kind)) for value, kind in zip(arguments, kinds, strict=True)]
     try:
         result = function(*rows)

@@ -65,7 +65,7 @@ def _positive_matches(stream: Stream, branch: Branch) -> Iterator[tuple[Elements
 
 
 def _conditions_hold(stream: Stream, branch: Branch, chosen: tuple[Elements, ...]) -> bool:
-    """What was not decided while it was found: the errors of an assignment."""
+    """Whether an assignment has no error, which is not decided while it is found."""
     return stream.bound.query.strategy is not Strategy.SKIP_TILL_ANY_MATCH or conditions_hold(stream, branch, chosen)
 
 

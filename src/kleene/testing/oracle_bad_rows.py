@@ -1,4 +1,4 @@
-"""Which rows are no part of the stream, because they are bad: set aside or dropped before anything else is decided."""
+"""Bad rows, which are quarantined or dropped before anything else is decided, and are not part of the stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kleene.testing.functions import Value
 
 
 def good_rows(bound: BoundQuery, events: Sequence[Mapping[str, Value]]) -> list[int]:
-    """The positions of the rows that are events: they have a time, and nothing is wrong with them that the query could read."""
+    """The positions of the rows that are events: they have a time, and no defect that matters to the query."""
     return [place for place, event in enumerate(events) if event[bound.schema.time] is not None and not _is_bad(bound, event)]
 
 
@@ -29,7 +29,7 @@ def _is_bad(bound: BoundQuery, event: Mapping[str, Value]) -> bool:
 
 
 def _keys(bound: BoundQuery) -> list[str]:
-    """The attributes of equivalence tests that every positive component has; a test of a fixed value divides nothing."""
+    """The attributes of equivalence tests that every positive component has; a test of a fixed value does not partition."""
     positives = [kind for component in bound.components if not component.negated for kind in component.types]
     open_tests = [test.name for test in bound.equivalences if test.value is None]
     return [name for name in open_tests if not any(bound.lacks(kind, name) for kind in positives)]

@@ -165,7 +165,7 @@ class MatchEvaluator(Evaluator):
     def attribute(self, node: p.Attribute) -> Column:
         if self._on.reads_list(node):
             hint = f"write {node.variable}[1], {node.variable}[{node.variable}.LEN] or an aggregate"
-            message = f"'{node.name}' of '{node.variable}' is many values: RETURN cannot compute with them"
+            message = f"'{node.name}' of '{node.variable}' is a list: RETURN cannot compute with it"
             raise PlanningError(Problem(message, node.span, hint), self._bound.query.text)
         return self._without_lacking(node, self._widened(_column(self._gather, self._on, node)))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class UsageError(Exception):
-    """The command line is wrong in a way that argparse cannot see."""
+    """An error in the command line that argparse cannot detect."""
 
 
 COLUMN_TYPES = ("int", "float", "string", "bool", "timestamp")
@@ -27,12 +27,12 @@ _ARROW_NAMES = {"int": "int64", "float": "float64", "string": "string", "bool": 
 
 
 def add_query(parser: argparse.ArgumentParser) -> None:
-    """`-q TEXT`; a query in a file is a positional argument, which each command declares with its own."""
+    """`-q TEXT`; a query file is a positional argument, which each command declares itself."""
     parser.add_argument("-q", "--query", metavar="TEXT", help="the query itself, instead of a file")
 
 
 def add_others(parser: argparse.ArgumentParser) -> None:
-    """`--with FILE`: the queries that make events for the query."""
+    """`--with FILE`: the queries that produce events for the query."""
     parser.add_argument(
         "--with",
         dest="others",
@@ -50,8 +50,8 @@ def add_functions(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE",
         action="append",
         default=[],
-        help="a Python file (file.py) or module (package.module) that is imported: queries may call what @kleene.function "
-        "made in it, or the one after a colon (file.py:name); may be repeated",
+        help="a Python file (file.py) or module (package.module) to import: queries may call what @kleene.function "
+        "defines in it, or the one after a colon (file.py:name); may be repeated",
     )
 
 
@@ -63,8 +63,8 @@ def functions(arguments: argparse.Namespace) -> tuple[Function, ...]:
 
 
 def add_limits(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Bounds on what a query keeps and reports; a command may have more of them."""
-    group = parser.add_argument_group("limits (of patterns that match far too much)")
+    """Limits on what a query keeps and reports; a command may add others."""
+    group = parser.add_argument_group("limits (for patterns that match far too much)")
     group.add_argument("--limit-runs", metavar="N", type=count, help="live runs of one partition (default 1000000)")
     group.add_argument("--limit-matches", metavar="N", type=count, help="matches that end at one event (default 1000000)")
     group.add_argument(
@@ -78,7 +78,7 @@ def add_limits(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group.add_argument(
         "--at-limit",
         choices=["error", "keep-newest", "sample"],
-        help="stop (default), keep those that started last, or keep a random choice",
+        help="fail (default), keep the runs that started last, or keep a random sample",
     )
     return group
 
@@ -92,7 +92,7 @@ def limits(arguments: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
-    """How the query is answered, and what is known of the events to decide it by."""
+    """The plan, and the statistics it is based on."""
     group = parser.add_argument_group("the plan")
     group.add_argument(
         "--plan",
@@ -100,12 +100,12 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         type=settings,
         action="append",
         default=[],
-        help="force parts of the plan, as mechanism=chain,order=c+a+b; may be repeated",
+        help="force parts of the plan, such as mechanism=chain,order=c+a+b; may be repeated",
     )
     group.add_argument(
         "--statistics",
         metavar="FILE",
-        help='JSON: what is known of the events, as `kleene statistics` writes it, or {"rates": {"a": 20}}',
+        help='JSON statistics of the events, as written by `kleene statistics`, or {"rates": {"a": 20}}',
     )
 
 
@@ -115,19 +115,19 @@ def plan(arguments: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def statistics(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """What is known of the events for the query itself, not for those of `--with`."""
+    """The statistics for the query itself, not for those of `--with`."""
     path = arguments.statistics
     if path is None:
         return None
     found = _json(path)
     if not isinstance(found, dict):
         hint = 'write what `kleene statistics` prints, or for example {"rates": {"a": 20}}'
-        raise DataError(Problem(f"{path}: statistics are an object", hint=hint))
+        raise DataError(Problem(f"{path}: statistics must be a JSON object", hint=hint))
     return found
 
 
 def add_running(parser: argparse.ArgumentParser) -> None:
-    """Where and how events are read."""
+    """Options for reading events."""
     group = parser.add_argument_group("how it runs")
     group.add_argument(
         "--unsorted", action="store_true", help="the events are not in time order: read them all and sort them first"
@@ -139,14 +139,14 @@ def add_running(parser: argparse.ArgumentParser) -> None:
 
 
 def add_roles(parser: argparse.ArgumentParser, *, time_required: bool) -> None:
-    """What the columns of the events are."""
+    """The roles of the columns."""
     group = parser.add_argument_group("the events")
     group.add_argument("--time", metavar="COLUMN", required=time_required, help="the time column")
     group.add_argument(
-        "--type", metavar="COLUMN", help="the column of event types; without it, every row has the pattern's one type"
+        "--type", metavar="COLUMN", help="the column of event types; without it, every row has the pattern's only type"
     )
     group.add_argument(
-        "--partition-by", metavar="COLUMNS", type=names, default=(), help="match within equal values of these, as [a, b] does"
+        "--partition-by", metavar="COLUMNS", type=names, default=(), help="match within equal values of these, like [a, b]"
     )
     group.add_argument("--order-by", metavar="COLUMNS", type=names, default=(), help="the order of events at the same time")
     group.add_argument(
@@ -156,7 +156,7 @@ def add_roles(parser: argparse.ArgumentParser, *, time_required: bool) -> None:
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """Values for the names a query leaves open."""
+    """Values for the query's parameters."""
     parser.add_argument(
         "--param",
         metavar="NAME=VALUE",
@@ -168,17 +168,22 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 
 
 def add_range(parser: argparse.ArgumentParser) -> None:
-    """`--key`, `--since` and `--until`: some of the events."""
+    """`--key`, `--since` and `--until`: a selection of events."""
     some = parser.add_argument_group("which events")
     some.add_argument(
-        "--key", metavar="COLUMN=VALUE", type=_key, action="append", default=[], help="those with this value; may be repeated"
+        "--key",
+        metavar="COLUMN=VALUE",
+        type=_key,
+        action="append",
+        default=[],
+        help="only this value; may be repeated",
     )
     some.add_argument("--since", metavar="TIME", help="from this time on")
     some.add_argument("--until", metavar="TIME", help="up to this time, itself included")
 
 
 def range_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Which events, as `why_not` and `explore` take them."""
+    """The selection of events, for `why_not` and `explore`."""
     return {"key": dict(arguments.key) or None, "since": arguments.since, "until": arguments.until}
 
 
@@ -217,7 +222,7 @@ def query_text(text: str | None, source: str | None) -> tuple[str, str]:
 
 
 def run_queries(name: str, text: str, others: list[str], functions: Sequence[Function] = ()) -> Workload:
-    """The query and those of `--with`, each of which must make events for it; all may call the functions."""
+    """The query and those of `--with`, each of which must produce events for it; all may call the functions."""
     from kleene.interfaces.query import query
     from kleene.interfaces.workload.workload import workload
 
@@ -232,14 +237,14 @@ def run_queries(name: str, text: str, others: list[str], functions: Sequence[Fun
     for own, _ in sources:
         into = found[own].logical.into
         if into is None:
-            raise UsageError(f"--with is for queries that make events, and '{own}' has no RETURN ... INTO")
+            raise UsageError(f"--with takes queries that produce events, but '{own}' has no RETURN ... INTO")
         if own not in needed:
-            raise UsageError(f"--with: '{own}' makes events of type '{into}', which '{name}' does not read")
+            raise UsageError(f"--with: '{own}' produces events of type '{into}', which '{name}' does not read")
     return found
 
 
 def roles(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The keyword arguments of `Query.match` and `Query.explain` that say what the columns are."""
+    """The keyword arguments of `Query.match` and `Query.explain` for the roles of columns."""
     return {
         "time": arguments.time,
         "type": arguments.type,
@@ -307,12 +312,12 @@ def settings(text: str) -> dict[str, Any]:
 def _variables(text: str) -> list[str]:
     found = [name.strip() for name in text.split("+")]
     if not all(found):
-        raise argparse.ArgumentTypeError(f"expected variables in the order of binding, as order=c+a+b, found {text.strip()!r}")
+        raise argparse.ArgumentTypeError(f"expected an order of variables such as order=c+a+b, found {text.strip()!r}")
     return found
 
 
 def value_of(text: str) -> Any:
-    """A number, true, false, null, a list or a quoted text as JSON writes them; anything else is text as it stands.
+    """A number, true, false, null, a list or a quoted string in JSON; anything else is plain text.
 
     >>> value_of("0.5"), value_of("true"), value_of("[1, 2]"), value_of("food")
     (0.5, True, [1, 2], 'food')
@@ -348,7 +353,7 @@ def arrow_schema(pairs: list[tuple[str, str]]) -> pa.Schema:
 
 
 def count(text: str) -> int:
-    """A number of things.
+    """A non-negative number.
 
     >>> count("12")
     12

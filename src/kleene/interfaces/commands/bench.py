@@ -1,7 +1,7 @@
 """`kleene bench`: the benchmarks of the repository, which are not part of the installed package.
 
-Nothing of them is imported before the command runs. They are found beside the source that is running (a clone that is installed
-in place), or in the current folder if that is a clone.
+Nothing of them is imported before the command runs. They are found next to the running source (an editable installation of a
+clone), or in the current folder if that is a clone.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 import kleene
 from kleene.interfaces.commands.arguments import UsageError
 
-HELP = "measure Kleene beside other systems and beside the papers (in a clone of the repository)"
+HELP = "compare Kleene with other systems and with the papers (in a clone of the repository)"
 DESCRIPTION = (
     "Runs suites of experiments, all of them by default. Contenders must have the same matches before times are compared; "
-    "results are kept as JSON, and a run is compared with the one before it. Numbers are ratios to a named baseline."
+    "results are stored as JSON, and a run is compared with the previous one. Numbers are ratios to a named baseline."
 )
 
 EXTRAS = ("duckdb", "matplotlib", "polars", "pyspark")
-"""What the benchmarks use and the command does not need otherwise."""
+"""Packages that only the benchmarks need."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("suites", metavar="SUITE", nargs="*", help="which suites; --list names them")
+    parser.add_argument("suites", metavar="SUITE", nargs="*", help="suites to run; --list names them")
     parser.add_argument("--list", action="store_true", help="show the suites and their experiments, run nothing")
     parser.add_argument("--quick", action="store_true", help="the headlines of each suite over few events, in seconds")
     parser.add_argument(
@@ -34,10 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-jvm", action="store_true", help="leave out everything on Spark, Flink and other systems on a JVM")
     parser.add_argument(
-        "--output", metavar="DIR", help="where results are kept (default: artifacts/bench of the clone; below it, quick)"
+        "--output",
+        metavar="DIR",
+        help="where results are stored (default: artifacts/bench of the clone, or quick in it)",
     )
     parser.add_argument(
-        "--compare", action="store_true", help="show how the results on file differ from those before them, run nothing"
+        "--compare", action="store_true", help="show how the stored results differ from the previous ones, run nothing"
     )
     parser.add_argument(
         "--report", action="store_true", help="write the suites' parts of docs/benchmarks.md from the results, run nothing"

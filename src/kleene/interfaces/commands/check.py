@@ -1,4 +1,4 @@
-"""`kleene check`: is this a query, and does it fit these events? Reads no events, only their columns."""
+"""`kleene check`: checks a query, alone or against the columns of events; it reads no events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kleene.pattern.policies import LogicalQuery
 
-HELP = "check a query, by itself or against the columns of events"
+HELP = "check a query, alone or against the columns of events"
 DESCRIPTION = (
     "Parses and validates a query and prints it in normal form. With --events or --columns, also checks names and types."
 )
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_functions(parser)
     parser.add_argument("--events", metavar="FILE", help="a Parquet, CSV or NDJSON file whose columns the query must fit")
     parser.add_argument(
-        "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns themselves, as ts:timestamp,id:string"
+        "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns themselves, such as ts:timestamp,id:string"
     )
     shared.add_roles(parser, time_required=False)
     shared.add_parameters(parser)
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.others:
         queries = shared.run_queries(name, text, arguments.others, functions)
         if arrow is not None:
-            queries.plans_for(arrow, **shared.roles(arguments))  # what the others return is known from their plans
+            queries.plans_for(arrow, **shared.roles(arguments))  # the plans of the others define what they return
     elif arrow is not None:
         _bind(arguments, query, arrow)
     put(to_text(query))

@@ -26,7 +26,7 @@ DESCRIPTION = (
 QUERIES = {"shoplifting": ("x", "z"), "misplaced": ("x", "y")}
 """The queries, and the variables whose times the truth lists."""
 FILES = ("events.parquet", "types.json", *(f"{name}-truth.parquet" for name in QUERIES))
-"""What the demo writes, and removes again: these files and no others."""
+"""The files that the demo writes and removes."""
 _ROWS_SHOWN = 5
 
 
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     folder = Path(arguments.data)
     if folder.exists() and not {path.name for path in folder.iterdir()} <= set(FILES):
-        raise FileExistsError(errno.EEXIST, "holds other files than the demo's; give another --data DIR", str(folder))
+        raise FileExistsError(errno.EEXIST, "contains files that are not the demo's; choose another --data DIR", str(folder))
     console = Console(highlight=False, soft_wrap=False)
     try:
         _write_day(options, folder, console)
@@ -154,7 +154,7 @@ def _moment(value: Any) -> str:
 
 
 def _columns_shown(matches: pa.Table, variables: tuple[str, str]) -> pa.Table:
-    """What tells the story: the item, and when and where each event was read."""
+    """The columns to show: the item, and when and where each event was read."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Matches as a person reads them: one row a match, one column a variable, at the terminal's width."""
+"""Matches for people: one row per match, one column per variable, at the terminal's width."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def plural(count: int, one: str, many: str) -> str:
 
 
 def _elements(items: list[Any]) -> str:
-    """The events of a Kleene variable, one a line; values that RETURN lists, side by side."""
+    """The events of a Kleene variable, one per line; list values of RETURN on one line."""
     texts = [cell(item) for item in items]
     many = len(items) > _ELEMENTS_SHOWN
     if many:

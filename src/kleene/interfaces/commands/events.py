@@ -23,5 +23,5 @@ def stream(
     schema = readers[0].schema
     for path, reader in zip(paths, readers, strict=True):
         if not reader.schema.equals(schema, check_metadata=False):
-            raise DataError(f"'{path}' has other columns than '{paths[0]}'; files read together need the same names and types")
+            raise DataError(f"'{path}' has different columns than '{paths[0]}': files read together need the same")
     return schema, progress.counted(batch for reader in readers for batch in reader)

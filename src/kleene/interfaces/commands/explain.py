@@ -1,4 +1,4 @@
-"""`kleene explain`: the plan that `match` would run, without running it; with --analyze, beside its alternatives."""
+"""`kleene explain`: the plan that `match` would run, without running it; with --analyze, compared with its alternatives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kleene.interfaces.commands.terminal import put
 HELP = "show the plan of a query"
 DESCRIPTION = (
     "Shows how a query would be answered over a file of events, or over events with the columns given by --columns. With "
-    "--statistics, also what the alternatives would cost."
+    "--statistics, also shows the cost of the alternatives."
 )
 
 
@@ -27,9 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_others(parser)
     shared.add_functions(parser)
     parser.add_argument(
-        "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns of the events, as ts:timestamp,id:string"
+        "--columns",
+        metavar="NAME:TYPE,...",
+        type=shared.columns,
+        help="the event columns, such as ts:timestamp,id:string",
     )
-    parser.add_argument("--svg", metavar="FILE", help="draw the plan into a file as well: its operators, or its automaton")
+    parser.add_argument("--svg", metavar="FILE", help="also draw the plan into a file: its operators, or its automaton")
     parser.add_argument("--compressed", action="store_true", help="the plan of compressed output")
     parser.add_argument(
         "--analyze",
@@ -43,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the plan, after those of the queries that make events for it, and draws it if asked to."""
+    """Prints the plan, after those of the queries that produce events for it, and optionally draws it."""
     source, events = _inputs(arguments)
     name, text = shared.query_text(arguments.query, source)
     queries = shared.run_queries(name, text, arguments.others, shared.functions(arguments))
@@ -73,9 +76,9 @@ def _inputs(arguments: argparse.Namespace) -> tuple[str | None, Any]:
     if len(inputs) > 1:
         raise UsageError(f"one file of events is enough to explain a query; found {', '.join(inputs)}")
     if bool(inputs) == (arguments.columns is not None):
-        raise UsageError("give a file of events or --columns, one of them")
+        raise UsageError("give either a file of events or --columns")
     if arguments.analyze and (arguments.columns is not None or arguments.others):
-        raise UsageError("--analyze runs one query over a file of events: it goes with neither --columns nor --with")
+        raise UsageError("--analyze runs one query over a file of events: it cannot be combined with --columns or --with")
     if arguments.columns is not None:
         return source, shared.arrow_schema(arguments.columns).empty_table()
 

@@ -17,9 +17,9 @@ from kleene.interfaces.commands.terminal import say
 if TYPE_CHECKING:
     from kleene.interfaces.workload.workload import Workload
 
-HELP = "look at the matches of a query in a browser"
+HELP = "explore the matches of a query in a browser"
 DESCRIPTION = (
-    "Writes one HTML file with a timeline of the events, the matches over it, their events and values, and the plan. It needs "
+    "Writes one HTML file with a timeline of the events, the matches on it, their events and values, and the plan. It needs "
     "no network. QUERY may be a folder of .sase files, which are explored together."
 )
 
@@ -38,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_functions(parser)
     out = parser.add_argument_group("the page")
     out.add_argument("-o", "--output", metavar="FILE", required=True, help="the HTML file to write")
-    out.add_argument("--show-matches", metavar="N", type=shared.count, help="matches on the page (default 100000)")
-    out.add_argument("--show-events", metavar="N", type=shared.count, help="events on the page (default 200000)")
+    out.add_argument("--show-matches", metavar="N", type=shared.count, help="most matches on the page (default 100000)")
+    out.add_argument("--show-events", metavar="N", type=shared.count, help="most events on the page (default 200000)")
     shared.add_range(parser)
     parser.add_argument(
-        "--bad-rows", choices=["error", "drop"], default="error", help="rows that cannot be read (default: error)"
+        "--bad-rows", choices=["error", "drop"], default="error", help="what to do with bad rows (default: error)"
     )
     shared.add_roles(parser, time_required=True)
     shared.add_parameters(parser)
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the page; what it holds and what it leaves out goes to standard error."""
+    """Writes the page; a summary of what it contains and omits goes to standard error."""
     import pyarrow as pa
 
     source, paths = shared.query_and_events(arguments)
@@ -75,7 +75,7 @@ def _queries(arguments: argparse.Namespace, source: str | None) -> Workload:
         name, text = shared.query_text(arguments.query, source)
         return shared.run_queries(name, text, arguments.others, functions)
     if arguments.others:
-        raise UsageError("--with goes with one query; a folder has all of its queries already")
+        raise UsageError("--with cannot be combined with a folder: a folder has all of its queries already")
 
     from kleene.interfaces.workload.sources import queries_in_files
     from kleene.interfaces.workload.workload import workload

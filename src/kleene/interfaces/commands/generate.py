@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     retail.add_argument("--misplaced", metavar="N", type=int, default=18, help="planted misplaced items (default 18)")
     retail.add_argument("--near-misses", metavar="N", type=int, default=50, help="planted near misses (default 50)")
     retail.add_argument("--shelves", type=int, default=40, help="number of shelves (default 40)")
-    retail.add_argument("--truth", metavar="DIR", help="also write the matches to be found, and the attributes of each type")
+    retail.add_argument("--truth", metavar="DIR", help="also write the expected matches, and the attributes of each type")
     for kind in (sase, stock):
         kind.add_argument("--rate", type=float, help="events per second; without it, the time is the event's number")
     for kind in (sase, stock, retail):
@@ -129,7 +129,7 @@ def write(schema: pa.Schema, batches: Iterator[pa.RecordBatch], path: Path) -> N
 
 
 def write_truth(options: Any, folder: Path) -> None:
-    """Writes the matches that a retail day must give, and the attributes of each event type for `--schema`."""
+    """Writes the expected matches of a retail day, and the attributes of each event type for `--schema`."""
     from kleene.generators import retail
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def write_truth(options: Any, folder: Path) -> None:
 
 
 def _rows(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches until at least `rows` rows are taken; the iterator goes on where this ends."""
+    """Batches until at least `rows` rows are taken; the iterator continues from there."""
     while rows > 0 and (batch := next(batches, None)) is not None:
         rows -= batch.num_rows
         yield batch

@@ -1,6 +1,6 @@
 """`kleene match`: the matches of a query over files of events.
 
-In this process events are read, matched and written batch by batch: memory is what the window holds, not the files nor the
+In this process events are read, matched and written batch by batch: memory grows with the window, not with the files or the
 matches. With `--with` the files are read into memory first, because every query reads them.
 """
 
@@ -35,18 +35,18 @@ ROWS_SHOWN = 20
 
 @dataclasses.dataclass(slots=True)
 class Found:
-    """Matches as they come; what else is known of the run once they have all come."""
+    """Matches as they are found, and the metrics of the run when all are found."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     matcher: Matcher | None = None
-    """What finds them; None where they have been found already."""
+    """The matcher; None if the matches have been found already."""
     compressed: bool = False
     aggregated: bool = False
-    """Whether they are rows of AGG, which are no matches."""
+    """Whether they are rows of AGG, not matches."""
     rows: int = 0
     matches: int = 0
-    """A row of compressed output holds many."""
+    """The number of matches; a row of compressed output holds many."""
     bad_rows: pa.Table | None = None
     metrics: Metrics | None = None
 
@@ -61,7 +61,7 @@ class Found:
                 return
 
     def finish(self) -> None:
-        """Asks the matcher for the rows it set aside and the work it counted, up to where the run went."""
+        """Takes the bad rows and the metrics from the matcher, as far as it ran."""
         if self.matcher is None:
             return
         self.metrics = self.matcher.metrics
@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     bad.add_argument("--quarantine", metavar="FILE", help="write them to this file, with the reason")
     out = parser.add_argument_group("output")
-    out.add_argument("--format", choices=FORMATS, help="default: by the file's name; a table at a terminal, else NDJSON")
+    out.add_argument("--format", choices=FORMATS, help="default: by the file's name; a table on a terminal, else NDJSON")
     out.add_argument("-o", "--output", metavar="FILE", help="write to this file")
     out.add_argument(
         "--limit",
@@ -105,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write the shared match buffer instead of a row per match, to a Parquet or Arrow file; kleene.expand reads it",
     )
-    out.add_argument("--stats", action="store_true", help="print the counters of the run that are not zero on standard error")
+    out.add_argument("--stats", action="store_true", help="print the non-zero counters of the run on standard error")
     shared.add_limits(parser)
     shared.add_plan(parser)
     shared.add_running(parser)
@@ -143,14 +143,14 @@ def _inputs(arguments: argparse.Namespace) -> tuple[str | None, list[str]]:
 def _format(arguments: argparse.Namespace) -> str:
     format = _given_format(arguments)
     if arguments.compressed and (arguments.output is None or format not in ("parquet", "arrow")):
-        raise UsageError("--compressed is for programs to read: give a Parquet or Arrow file, as -o matches.parquet")
+        raise UsageError("--compressed output is binary: give a Parquet or Arrow file, such as -o matches.parquet")
     return format
 
 
 def _given_format(arguments: argparse.Namespace) -> str:
     if arguments.format is not None:
         if arguments.format == "table" and arguments.output is not None:
-            raise UsageError("a table is for reading at a terminal; choose another --format to write a file")
+            raise UsageError("--format table is for terminals; choose another --format to write a file")
         if arguments.format in ("parquet", "arrow") and arguments.output is None and sys.stdout.isatty():
             raise UsageError(f"{arguments.format} is not for terminals; give a file with -o")
         return str(arguments.format)
@@ -170,7 +170,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _workload_options(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
-    """The options for several queries, of which statistics are known of the one that is asked."""
+    """The options for several queries; the statistics are those of the main query."""
     known = shared.statistics(arguments)
     return {**_options(arguments), "stats": known and {name: known}}
 
@@ -186,7 +186,7 @@ def _embedded(arguments: argparse.Namespace, queries: Workload, name: str, paths
     options = options_of({**_options(arguments), "stats": shared.statistics(arguments)})
     schema, _ = events.stream(paths, progress)
     plan = query.plan_for(schema, options)
-    # A row set aside is shown whole; otherwise only what the plan reads leaves the files.
+    # A quarantined row is written whole; otherwise only the columns that the plan reads are loaded.
     needed = None if options.bad_rows == "quarantine" else plan.columns
     schema, batches = events.stream(paths, progress, needed)
     matcher = build_matcher(plan, schema, bad_rows=options.bad_rows or "error")
@@ -262,7 +262,7 @@ def _show(found: Found, limit: int | None, progress: Progress) -> None:
 
 
 def _write_bad_rows(bad_rows: pa.Table | None, path: str) -> None:
-    """Always leaves a file, so that an old one is never taken for this run's."""
+    """Always writes a file, so that an old one is never mistaken for this run's."""
     import pyarrow as pa
 
     rows = pa.table({"reason": pa.array([], pa.string())}) if bad_rows is None else bad_rows
@@ -285,7 +285,7 @@ def _summary(found: Found, progress: Progress, *, with_metrics: bool) -> None:
 
     dropped = dropped_at_limits(metrics)
     if dropped:
-        say(f"warning: {dropped}: the matches are not all there are")
+        say(f"warning: {dropped}; the result is incomplete")
     if with_metrics:
         for name, value in dataclasses.asdict(metrics).items():
             if value:

@@ -1,6 +1,6 @@
 """Tables to files and standard output, batch by batch: CSV, NDJSON, Parquet, Arrow.
 
-A file appears under its name only when it is complete: it is written beside it and then renamed.
+A file appears under its name only when it is complete: it is written under a temporary name and then renamed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SUFFIXES = {
 
 
 def format_of(path: str) -> str:
-    """The format that a file's name asks for.
+    """The format of a file, by its suffix.
 
     >>> format_of("matches.parquet")
     'parquet'
@@ -50,14 +50,14 @@ def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: str | None
     from kleene.common.columns import has_nanoseconds
 
     if format == "parquet" and any(has_nanoseconds(field.type) for field in schema):
-        say("note: times are written with nanoseconds, as the events have them; Spark cannot read these: give it microseconds")
+        say("note: times are written with nanoseconds, as in the events; Spark cannot read these: convert them to microseconds")
     with _standard_output() if path is None else _complete(Path(path)) as sink:
         WRITERS[format](sink, schema, batches)
 
 
 @contextmanager
 def _standard_output() -> Iterator[IO[bytes]]:
-    """Standard output with a buffer: without one (`python -u`, PYTHONUNBUFFERED) a write to a pipe may stop half way."""
+    """Standard output with a buffer: without one (`python -u`, PYTHONUNBUFFERED) a write to a pipe may be partial."""
     raw: Any = sys.stdout.buffer
     if sys.stdout.isatty():
         raw = PrintableBytes(raw)
@@ -75,7 +75,7 @@ def _standard_output() -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _complete(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes its name when the block ends well, and leaves nothing behind when it does not."""
+    """A file that gets its name when the block succeeds, and is removed when it fails."""
     if path.exists() and not path.is_file():
         with path.open("wb") as sink:  # a device or a pipe
             yield sink
@@ -117,7 +117,7 @@ def _parquet(sink: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatc
 
 
 def _arrow(sink: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """The file format where readers can seek, the stream format in a pipe."""
+    """The Arrow file format if readers can seek, the stream format for a pipe."""
     import pyarrow as pa
 
     new = pa.ipc.new_file if sink.seekable() else pa.ipc.new_stream
@@ -165,13 +165,13 @@ def _json(value: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    """JSON with escapes for what a terminal obeys, or UTF-8 cannot write; it reads the same."""
+    """JSON with escapes for control characters and for what UTF-8 cannot encode; it parses to the same values."""
     shown = printable(text)
     return text if shown == text else json.dumps(json.loads(text))
 
 
 def _plain(value: Any) -> Any:
-    """What JSON cannot write: moments in ISO 8601, lengths of time in seconds, bytes in hexadecimal, the rest as text."""
+    """Values without a JSON type: timestamps in ISO 8601, durations in seconds, bytes in hexadecimal, the rest as text."""
     if isinstance(value, dt.datetime | dt.date | dt.time):
         return value.isoformat()
     if isinstance(value, dt.timedelta):
@@ -180,7 +180,7 @@ def _plain(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """NaN and infinities as null: JSON has no word for them."""
+    """NaN and infinities as null: JSON cannot represent them."""
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A line on standard error that counts while something takes longer than a second; silent when nobody is watching."""
+"""A progress line on standard error for work that takes longer than a second; only on a terminal."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._begin
 
     def add(self, rows: int) -> None:
-        """Counts rows, and shows the count if it is time to."""
+        """Counts rows, and updates the line from time to time."""
         self.rows += rows
         if self._watched and time.monotonic() >= self._next:
             self._show()
 
     def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches, their rows counted as they pass."""
+        """The batches, counting their rows."""
         for batch in batches:
             self.add(batch.num_rows)
             yield batch
@@ -60,7 +60,7 @@ class Progress:
         self.clear()
 
     def clear(self) -> None:
-        """Takes the line away, to make room for other output."""
+        """Clears the line, to make room for other output."""
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -17,15 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PACKAGES = "spark.jars.packages"
-_PACKAGES_HINT = "Spark says above whether it found the packages; their names are group:name:version"
+_PACKAGES_HINT = "Spark's output above says whether it found the packages; their names are group:name:version"
 _JAVA_HINT = "install Java 17 or newer (apt install openjdk-17-jre-headless, brew install openjdk@17) and set JAVA_HOME"
 
 
 @contextmanager
 def session(master: str, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session for the block: the one this process already has, left as it is, or else one of our own, stopped at the end.
-
-    The settings are for one of our own.
+    """A session for the block: the active one of this process, unchanged, or a new one with the settings, stopped at the
+    end.
     """
     try:
         from pyspark.sql import SparkSession
@@ -68,7 +67,7 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 def require_microseconds(paths: list[str]) -> None:
-    """That Parquet files have no times with nanoseconds, as pandas writes them: Spark has no type for these."""
+    """Checks that Parquet files have no nanoseconds, which pandas writes and Spark cannot read."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -78,7 +77,7 @@ def require_microseconds(paths: list[str]) -> None:
         try:
             schema = ds.dataset(path, format="parquet").schema
         except (OSError, pa.ArrowException):
-            continue  # Spark says what is wrong
+            continue  # Spark reports the problem
         names = [f"'{field.name}'" for field in schema if has_nanoseconds(field.type)]
         if names:
             hint = "leave out --engine spark, or write microseconds: to_parquet(..., coerce_timestamps='us')"
@@ -92,7 +91,7 @@ def read(spark: SparkSession, paths: list[str]) -> DataFrame:
     if missing:
         raise FileNotFoundError(errno.ENOENT, "no such file or directory", missing[0])
     if len(suffixes) > 1:
-        raise DataError(f"files of one format are expected, found {', '.join(sorted(suffixes))}")
+        raise DataError(f"all files must have one format, found {', '.join(sorted(suffixes))}")
     suffix = suffixes.pop()
     if suffix == "parquet":
         require_microseconds(paths)

@@ -1,6 +1,6 @@
-"""`kleene statistics`: what a planner wants to know of the events of a query, as JSON for `--statistics`.
+"""`kleene statistics`: statistics of the events for the planner of a query, as JSON for `--statistics`.
 
-In this process the files are read once, the columns that matter, and a sample is kept. On Spark one pass counts and samples.
+In this process the relevant columns of the files are read once, keeping a sample. On Spark one pass counts and samples.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kleene.interfaces.query import Query
     from kleene.plan.order.statistics import Statistics
 
-HELP = "measure what a planner wants to know of events"
+HELP = "measure statistics of events for the planner"
 DESCRIPTION = (
     "Measures how often each variable of a query finds an event and how often the conditions between events hold. Prints JSON, "
     "which `kleene match` and `kleene explain` take as --statistics."
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_query(parser)
     shared.add_functions(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write to this file")
-    parser.add_argument("--fraction", metavar="F", type=_share, help="on Spark: of a random share of the rows, as 0.1")
+    parser.add_argument("--fraction", metavar="F", type=_share, help="on Spark: use a random share of the rows, such as 0.1")
     shared.add_roles(parser, time_required=True)
     shared.add_parameters(parser)
     shared.add_running(parser)
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Measures and prints or writes the statistics; the summary goes to standard error."""
     source, paths = shared.query_and_events(arguments)
     if arguments.fraction is not None and arguments.engine != "spark":
-        raise UsageError("--fraction goes with --engine spark: in this process a sample is kept anyway")
+        raise UsageError("--fraction needs --engine spark: in this process a sample is kept anyway")
     name, text = shared.query_text(arguments.query, source)
 
     from kleene.interfaces.query import query
@@ -90,7 +90,7 @@ def _embedded(arguments: argparse.Namespace, query: Query, paths: list[str], pro
 
 
 def _matching(query: Query) -> Query:
-    """The query without what it makes of its matches: statistics do not depend on it, so its columns need not be read."""
+    """The query without RETURN and AGG, on which statistics do not depend, so that their columns are not read."""
     bare = replace(query.logical, aggregates=(), group_by=(), having=None, emit_on_change=False, returns=(), into=None)
     return replace(query, logical=bare)
 

@@ -1,6 +1,6 @@
-"""Where the command's own words leave: what is for people goes through here, so that no name or value commands a terminal.
+"""Output of the command for people, with control characters escaped, so that no name or value controls the terminal.
 
-What is data for programs (on standard output that is not a terminal, and in files) stays as it is.
+Data for programs (on standard output that is not a terminal, and in files) is unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def put(text: object, end: str = "\n") -> None:
 
 
 class PrintableBytes(io.RawIOBase):
-    """Takes text as UTF-8 for a terminal."""
+    """A stream of UTF-8 text for a terminal."""
 
     def __init__(self, sink: IO[bytes]) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class PrintableBytes(io.RawIOBase):
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def writable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def write(self, data: Any) -> int:

@@ -10,10 +10,10 @@ from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import put
 
-HELP = "say why a query does not match some events"
+HELP = "explain why a query does not match some events"
 DESCRIPTION = (
-    "Says how far the pattern of a query got over events, which condition, window, order or negation stopped it, and shows the "
-    "nearest misses. Ask about few events: those of a key, and of a time."
+    "Reports how far the pattern of a query got over events and which condition, window, order or negation stopped it, and "
+    "shows the nearest misses. Select few events: those of a key and a range of time."
 )
 
 
@@ -26,19 +26,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_query(parser)
     shared.add_functions(parser)
     shared.add_range(parser)
-    parser.add_argument("--nearest", metavar="N", type=shared.count, default=5, help="near misses that are shown (default 5)")
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="how the report is written (default: text)")
+    parser.add_argument("--nearest", metavar="N", type=shared.count, default=5, help="near misses shown per cause (default 5)")
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="the format of the report (default: text)")
     parser.add_argument(
         "--bad-rows",
         choices=["error", "drop"],
         default="error",
-        help="rows that cannot be read (default: error)",
+        help="what to do with bad rows (default: error)",
     )
     shared.add_roles(parser, time_required=True)
     shared.add_parameters(parser)
     group = parser.add_argument_group("how it runs")
     group.add_argument(
-        "--engine", choices=["embedded", "spark"], default="embedded", help="choose the events in this process, or on Spark"
+        "--engine", choices=["embedded", "spark"], default="embedded", help="select the events in this process, or on Spark"
     )
     group.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
 

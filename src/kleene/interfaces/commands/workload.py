@@ -1,7 +1,7 @@
 """`kleene workload`: the queries of a folder together: checked, planned as one, matched in one run.
 
 The queries are the `.sase` files of a folder, or one such file (`kleene.interfaces.workload.sources`). Each gives what it gives
-alone; what they share is what `explain` shows.
+alone; `explain` shows what they share.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kleene.plan.multi.search import Progress as Searched
 
 HELP = "check, explain or match all queries of a folder together"
-DESCRIPTION = "Answers the queries of a folder, its .sase files, together: what they have in common is evaluated once."
+DESCRIPTION = "Runs the queries of a folder, its .sase files, together: what they have in common is evaluated once."
 FORMATS = ("parquet", "arrow", "csv", "ndjson")
 
 
@@ -63,13 +63,13 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     shared.add_plan(parser)
     group = parser.add_argument_group("the search for a shared plan")
     group.add_argument(
-        "--search", metavar="NAME", help="annealing, tabu, none, sharing, reordering or written; as --plan search=NAME"
+        "--search", metavar="NAME", help="annealing, tabu, none, sharing, reordering or written; like --plan search=NAME"
     )
-    group.add_argument("--seconds", metavar="N", type=_seconds, help="for how long to search; as --plan seconds=N")
+    group.add_argument("--seconds", metavar="N", type=_seconds, help="how long to search; like --plan seconds=N")
 
 
 def _plan(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """The choices of `--plan`, `--search` and `--seconds`; those of a shared plan need not name it."""
+    """The options of `--plan`, `--search` and `--seconds`; those of a shared plan imply its mechanism."""
     from kleene.plan.multi.search import MultiOptions
 
     search = {"search": arguments.search, "seconds": arguments.seconds}
@@ -89,7 +89,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _columns(arguments: argparse.Namespace) -> Any:
-    """The events of the file, or the schema of the columns given; None of neither."""
+    """The events of the file, or the schema of the given columns; None without either."""
     if arguments.events is not None and arguments.columns is not None:
         raise UsageError("give a file of events or --columns, not both")
     if arguments.columns is not None:
@@ -130,7 +130,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _require_fitting(arguments: argparse.Namespace, queries: Workload, source: Any) -> None:
-    """That every query can be answered over events with these columns; one that reads those of a faulty one is passed over."""
+    """Checks that every query can be answered over events with these columns; readers of an invalid query are skipped."""
     from kleene.common.errors import KleeneError
     from kleene.interfaces.inputs import arrow_schema_of
     from kleene.interfaces.workload.sources import gathered, query_files
@@ -154,7 +154,7 @@ def _require_fitting(arguments: argparse.Namespace, queries: Workload, source: A
 
 
 def _makers(queries: Workload, name: str) -> dict[str, Any]:
-    """The queries that make events for a query, directly or not."""
+    """The queries that produce events for a query, directly or indirectly."""
     found: dict[str, Any] = {}
     for other in queries.producers(name):
         found |= {**_makers(queries, other), other: queries[other]}
@@ -165,7 +165,7 @@ def _makers(queries: Workload, name: str) -> dict[str, Any]:
 
 
 class SearchLine:
-    """Tells how a search for a plan goes: at a terminal on one line, elsewhere by a line now and then if it takes long."""
+    """The progress of a search for a plan: on one line of a terminal, else by occasional lines if it takes long."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -175,7 +175,7 @@ class SearchLine:
         self._shown = False
 
     def __call__(self, progress: Searched) -> None:
-        """Takes how far the search has come."""
+        """Shows the progress of the search."""
         if progress.seconds < self._next:
             return
         self._next = progress.seconds + self._interval
@@ -186,7 +186,7 @@ class SearchLine:
         self._shown = self._watched
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Clears the line."""
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -195,17 +195,17 @@ class SearchLine:
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     _add_columns(parser)
-    parser.add_argument("--svg", metavar="FILE", help="draw the shared plan into a file as well")
+    parser.add_argument("--svg", metavar="FILE", help="also draw the shared plan into a file")
     shared.add_roles(parser, time_required=True)
     shared.add_limits(parser)
     _add_plan(parser)
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    """Prints the shared plan beside what the baselines would cost, and draws it if asked to."""
+    """Prints the shared plan with the costs of the baselines, and optionally draws it."""
     found = _columns(arguments)
     if found is None:
-        raise UsageError("give a file of events or --columns, one of them")
+        raise UsageError("give either a file of events or --columns")
     queries = _queries(arguments)
     line = SearchLine()
     try:
@@ -223,13 +223,13 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one query of the workload found."""
+    """The result of one query of the workload."""
 
     matches: pa.Table
     bad_rows: pa.Table | None
     bad: int
     dropped: str | None = None
-    """What was let go of at the limits, in words."""
+    """What was dropped at the limits, in words."""
 
 
 def _add_match(parser: argparse.ArgumentParser) -> None:
@@ -241,8 +241,8 @@ def _add_match(parser: argparse.ArgumentParser) -> None:
     )
     bad.add_argument("--quarantine", metavar="FILE", help="write them to this file, with the reason, once for each query")
     out = parser.add_argument_group("output")
-    out.add_argument("--out", metavar="DIR", help="write a file for each query into this folder, named as the query")
-    out.add_argument("--format", choices=FORMATS, help="of the files in --out (default: parquet)")
+    out.add_argument("--out", metavar="DIR", help="write a file for each query into this folder, named after the query")
+    out.add_argument("--format", choices=FORMATS, help="the format of the files in --out (default: parquet)")
     out.add_argument("-o", "--output", metavar="FILE", help="write the matches of all queries to this NDJSON file")
     shared.add_limits(parser)
     _add_plan(parser)
@@ -250,7 +250,7 @@ def _add_match(parser: argparse.ArgumentParser) -> None:
 
 
 def _match(arguments: argparse.Namespace) -> int:
-    """Matches all queries, writes what they find, and prints a line for each; the summary goes to standard error."""
+    """Matches all queries, writes their matches, and prints a line for each; the summary goes to standard error."""
     _require_output(arguments)
     queries = _queries(arguments)
     engine = _on_spark if arguments.engine == "spark" else _embedded
@@ -268,10 +268,10 @@ def _match(arguments: argparse.Namespace) -> int:
 
 def _require_output(arguments: argparse.Namespace) -> None:
     if arguments.format is not None and arguments.out is None:
-        raise UsageError("--format is that of the files in --out DIR")
+        raise UsageError("--format needs --out DIR")
     if arguments.output is not None and output.format_of(arguments.output) != "ndjson":
-        remedy = "one file of all is NDJSON, and --out DIR writes a file for each"
-        raise UsageError(f"'{arguments.output}': queries have columns of their own; {remedy}")
+        remedy = "write NDJSON, or a file for each with --out DIR"
+        raise UsageError(f"'{arguments.output}': queries have different columns; {remedy}")
     if arguments.quarantine and arguments.bad_rows != "quarantine":
         raise UsageError("--quarantine FILE needs --bad-rows quarantine")
     if arguments.quarantine:
@@ -305,7 +305,7 @@ def _on_spark(arguments: argparse.Namespace, queries: Workload, progress: Progre
 
 
 def _write(arguments: argparse.Namespace, found: dict[str, Found]) -> dict[str, list[str]]:
-    """Writes what was asked for: a file for each query, one of all, the bad rows. The file of each query."""
+    """Writes the requested files: one per query, one for all, the bad rows. Returns the files of each query."""
     files: dict[str, list[str]] = {}
     if arguments.out is not None:
         folder, format = Path(arguments.out), arguments.format or FORMATS[0]
@@ -333,11 +333,11 @@ def _summary(found: dict[str, Found], progress: Progress) -> None:
     say(f"{', '.join(counts)}, {progress.seconds:.2f} s")
     for name, item in found.items():
         if item.dropped:
-            say(f"warning: query '{name}': {item.dropped}: the matches are not all there are")
+            say(f"warning: query '{name}': {item.dropped}; the result is incomplete")
 
 
 def _seconds(text: str) -> float:
-    """A length of time to search for.
+    """The duration of a search.
 
     >>> _seconds("2.5")
     2.5
@@ -353,7 +353,7 @@ def _seconds(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What can be done with a workload."""
+    """The actions of `kleene workload`."""
 
     summary: str
     description: str
@@ -365,23 +365,23 @@ class Action:
 ACTIONS = {
     "check": Action(
         "check all queries and list all problems",
-        "Parses and validates every query. With EVENTS or --columns, also whether each can be answered over such events.",
+        "Parses and validates every query. With EVENTS or --columns, also checks that each can be answered over such events.",
         "[EVENTS | --columns NAME:TYPE,...] [options]",
         _add_check,
         _check,
     ),
     "explain": Action(
         "show the plan that the queries share",
-        "Searches the plan that the queries share, by what is measured on the events, and shows it with its cost beside those "
-        "of the baselines. With --columns, all types of events are taken to be equally frequent.",
+        "Searches for the plan that the queries share, with statistics measured on the events, and shows its cost next to "
+        "those of the baselines. With --columns, all event types are assumed to be equally frequent.",
         "(EVENTS | --columns NAME:TYPE,...) --time COLUMN [--type COLUMN] [options]",
         _add_explain,
         _explain,
     ),
     "match": Action(
         "find the matches of all queries",
-        "Finds the matches of all queries in files of events and prints how many each has; --out or -o writes them. "
-        "--statistics has an object for each query, under its name; such a query is answered by itself.",
+        "Finds the matches of all queries in files of events and prints the number for each; --out or -o writes them. "
+        "--statistics has an object for each query, under its name; such a query is matched separately.",
         "EVENTS [EVENTS ...] --time COLUMN [--type COLUMN] [options]",
         _add_match,
         _match,

@@ -1,7 +1,7 @@
-"""What is embedded in the page: events, matches, keys, plans, and notices of everything that is left out.
+"""The data of the page: events, matches, keys, plans, and notices of everything that is left out.
 
-Matches are in the order of their start, and cut at a limit; all events of the matches that stay are embedded, then others of
-the same keys, then the rest, up to a limit. Nothing is left out without a notice.
+Matches are ordered by start, and cut at a limit; all events of these matches are embedded, then others of the same keys, then
+the rest, up to a limit. Nothing is left out without a notice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kleene.pattern.normalize import Branch
 
 VERSION = 1
 REFERENCES = 5_000_000
-"""Events of matches that are embedded, an event counted once for each match that it is in."""
+"""Maximum number of embedded events of matches, counting an event once per match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class _Matches:
 
 
 def document(found: Found, selected: str | None, *, show_matches: int, show_events: int) -> Document:
-    """The document of what was found."""
+    """The document for the found matches."""
     payload = Payload()
     matches = _cut(_merged(found), show_matches)
     time = whole(found.events.column(found.schema.time))
@@ -111,7 +111,7 @@ def _merged(found: Found) -> _Matches:
 
 
 def _cut(matches: _Matches, most: int) -> _Matches:
-    """The first matches in the order of their start, as many as are shown."""
+    """The first matches ordered by start, up to the limit."""
     order = np.lexsort((matches.ordinal, matches.query, matches.end, matches.start))
     lengths = np.diff(matches.offsets)[order]
     fitting = int(np.searchsorted(np.cumsum(lengths), REFERENCES, side="right"))
@@ -132,7 +132,7 @@ def _cut(matches: _Matches, most: int) -> _Matches:
 
 
 def _kept(found: Found, matches: _Matches, timed: Array, times: Array, families: list[tuple[str, ...]], most: int) -> Array:
-    """Which of the events with a time are embedded, as places among them in the order of time."""
+    """The embedded events, as indices into the events with a time, in time order."""
     order = np.argsort(times, kind="stable")
     if timed.size <= most:
         return order
@@ -148,8 +148,8 @@ def _kept(found: Found, matches: _Matches, timed: Array, times: Array, families:
 
 
 def _codes(found: Found, events: pa.Table, family: tuple[str, ...]) -> tuple[Array, Array]:
-    """A number for each combination of values, -1 where one is NULL or no attribute of the event's type; and the first row of
-    each combination.
+    """A number for each combination of values, -1 if one is NULL or missing in the event's type; and the first row of each
+    combination.
     """
     size = events.num_rows
     combined, known = np.zeros(size, np.int64), _having(found.schema, events, family)
@@ -167,7 +167,7 @@ def _codes(found: Found, events: pa.Table, family: tuple[str, ...]) -> tuple[Arr
 
 
 def _having(schema: EventSchema, events: pa.Table, family: tuple[str, ...]) -> Array:
-    """Which events are of a type that has the attributes: all but those of types that are declared without one."""
+    """The events whose type has the attributes: all except those of types declared without one."""
     lacking = [name for name in schema.types or () if not schema.attributes_of(name).issuperset(family)]
     if schema.type is None or not lacking:
         return np.ones(events.num_rows, bool)
@@ -190,7 +190,7 @@ def _events(found: Found, events: pa.Table, rows: Array, times: Array, payload: 
 
 
 def _types(found: Found, events: pa.Table, payload: Payload) -> dict[str, Any]:
-    """The type of each event; without a type column it is the one that patterns name."""
+    """The type of each event; without a type column the only one that patterns name."""
     if found.schema.type is None:
         name = found.matched[0].plan.bound.components[0].types[0]
         return {"names": [name], "codes": payload.add(np.zeros(events.num_rows), "i32")}
@@ -221,7 +221,7 @@ def _query(item: Matched, families: list[tuple[str, ...]], ordinals: Array, payl
 
 
 def _branch(branch: Branch, numbers: dict[str, int]) -> dict[str, Any]:
-    """Which components an alternative has, and between which of them others must not occur."""
+    """The components of an alternative, and between which of them others must not occur."""
     own = [numbers[event.variable] for event in branch.positives]
     return {
         "positives": own,
@@ -275,20 +275,20 @@ def _notices(found: Found, selected: str | None, matches: _Matches, show_matches
     if selected is not None:
         notices.append(f"Only events {selected} were read: a match that needs others is not found.")
     if matches.query.size < total:
-        kept = f"The first {matches.query.size:,} of {total:,} matches are shown, in the order of their start"
+        kept = f"The first {matches.query.size:,} of {total:,} matches are shown, ordered by start"
         if matches.query.size == show_matches:
-            notices.append(f"{kept}: explore a part of the events, or move the limit (show_matches).")
+            notices.append(f"{kept}: explore a part of the events, or raise the limit (show_matches).")
         else:
             notices.append(f"{kept}: a page holds {REFERENCES:,} events of matches. Explore a part of the events.")
     if events < timed:
         kept = f"{events:,} of {timed:,} events are shown: those of matches, then others with the same keys, then the rest"
-        notices.append(f"{kept}. The limit can be moved (show_events).")
+        notices.append(f"{kept}. Raise the limit (show_events) to see more.")
     if timed < found.events.num_rows:
         notices.append(f"{found.events.num_rows - timed:,} events without a time are not shown.")
     for item in found.matched:
         if item.bad:
             notices.append(f"{item.bad:,} bad rows (no time, key or type) took no part in '{item.query.name}'.")
         if item.dropped:
-            notices.append(f"'{item.query.name}': {item.dropped}: the matches are not all there are.")
-    notices += [f"'{name}' has AGG, and so no matches to show." for name in found.aggregates]
+            notices.append(f"'{item.query.name}': {item.dropped}; the result is incomplete.")
+    notices += [f"'{name}' has AGG, so it has no matches to show." for name in found.aggregates]
     return notices

@@ -1,9 +1,9 @@
-"""Columns as buffers that a browser reads as they are, and all buffers as one compressed text.
+"""Columns as buffers that a browser reads without conversion, and all buffers as one compressed text.
 
-A column is described by a dictionary that says its kind and where its buffers are; the layout is Arrow's, with a byte per value
-for validity. Texts are dictionary-encoded. What has no kind of its own is shown as text.
+A dictionary describes a column: its kind and its buffers; the layout is Arrow's, with a byte per value for validity. Texts are
+dictionary-encoded. Other types are shown as text.
 
-Cost: a few Arrow kernels for each column. Only values of rare types (binary, intervals) are looked at one by one, each distinct
+Cost: a few Arrow kernels for each column. Only values of rare types (binary, intervals) are converted one by one, each distinct
 one once.
 """
 
@@ -26,9 +26,9 @@ LISTS = (
     pa.types.is_map,
 )  # fmt: skip
 ALIGNMENT = 8
-"""Typed arrays of a browser begin at multiples of the size of their values."""
+"""Alignment of buffers: typed arrays of a browser start at multiples of the size of their values."""
 LONGEST = 2_000
-"""Characters of a text; of a longer one the beginning is embedded, and how much is left out."""
+"""Maximum characters of a text; of a longer one the beginning is embedded, with the number of omitted characters."""
 
 
 class Payload:
@@ -39,7 +39,7 @@ class Payload:
         self._size = 0
 
     def add(self, values: Array, kind: str) -> dict[str, Any]:
-        """Takes in an array; what is returned says where it is."""
+        """Appends an array; returns its position."""
         data = np.ascontiguousarray(values, NAMES[kind]).tobytes()
         place = {"at": self._size, "count": int(values.size), "type": kind}
         self._pieces.append(data + bytes(-len(data) % ALIGNMENT))
@@ -47,7 +47,7 @@ class Payload:
         return place
 
     def text(self) -> str:
-        """All of it, compressed, in base64; equal buffers give equal texts."""
+        """All buffers, compressed, in base64; equal buffers give equal texts."""
         return base64.b64encode(gzip.compress(b"".join(self._pieces), compresslevel=6, mtime=0)).decode("ascii")
 
 
@@ -113,7 +113,7 @@ def _texts(column: pa.Array, payload: Payload) -> dict[str, Any]:
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """Values as people write them: Arrow's words where it has some."""
+    """Values as text, by Arrow where it can."""
     if pa.types.is_string(column.type):
         return column
     if not _is_binary(column.type):

@@ -42,9 +42,9 @@ def explore(
 
 def _checked(options: Mapping[str, Any], show_matches: int, show_events: int) -> Options:
     counts = {"show_matches": show_matches, "show_events": show_events}
-    hint = "it is a number of at least 1"
+    hint = "give a number of at least 1"
     problems = [Problem(f"{name} cannot be {count!r}", hint=hint) for name, count in counts.items() if count < 1]
     if problems:
         raise BindingError(problems)
-    # Every match is looked at by itself, so there is a row for each of them, with all columns.
+    # Matches are shown one by one, so each has a row, with all columns.
     return replace(options_of(options), output="verbose", columns=())

@@ -1,8 +1,8 @@
-"""The matches of queries with the rows of their events, found by the engine that finds them for `match`.
+"""The matches of queries with the rows of their events, found by the same engine as for `match`.
 
-Events get a column with their row number, and the plan returns it for every variable, beside what it returns anyway. The number
-is wrapped in a struct: match ids hash no structs, so matches keep the ids that `match` gives them. Composite events (INTO) have
-row numbers after those of the events themselves.
+Events get a column with their row number, and the plan returns it for every variable, in addition to its other columns. The
+number is wrapped in a struct: match ids hash no structs, so matches keep the ids that `match` gives them. Composite events
+(INTO) have row numbers after those of the events themselves.
 
 Cost: that of matching, and one number for each event of each match.
 """
@@ -43,7 +43,7 @@ class Matched:
 
     query: Query
     plan: Any
-    """What `match` would run: it is shown, with its text and picture."""
+    """The plan that `match` would run, to be shown as text and drawing."""
     heads: pa.Table
     """`match_id`, `match_start`, `match_end`."""
     returned: pa.Table
@@ -52,13 +52,13 @@ class Matched:
     rows: Array
     """Row numbers of events."""
     variables: Array
-    """The component of each of them, as an index into `plan.bound.components`."""
+    """The component of each event, as an index into `plan.bound.components`."""
     bad: int
     dropped: str | None
 
     @property
     def count(self) -> int:
-        """How many matches there are."""
+        """The number of matches."""
         return int(self.heads.num_rows)
 
     @property
@@ -73,23 +73,23 @@ class Found:
 
     events: pa.Table
     given: int
-    """How many of the events are not composite."""
+    """The number of events that are not composite."""
     schema: EventSchema
     matched: tuple[Matched, ...]
     plans: dict[str, Any]
-    """Of all queries, those with AGG too."""
+    """The plans of all queries, including those with AGG."""
     aggregates: tuple[str, ...]
     """Queries with AGG: they have no matches to show."""
 
 
 def find(queries: Queries, events: pa.Table, options: Options) -> Found:
-    """All matches of the queries, each query by itself; the ids are those of `match`."""
+    """All matches of the queries, one query at a time; the ids are those of `match`."""
     options, _ = multi_options_of(options)
     plans = queries.plans_for(events.schema, **_as_given(options))
     aggregates = tuple(name for name, item in queries.queries.items() if item.logical.aggregates)
     if len(aggregates) == len(queries.queries):
-        hint = "leave AGG, GROUP BY and HAVING out to see the matches that they are about"
-        raise PlanningError(Problem("a query with AGG has rows of values, not matches to explore", hint=hint))
+        hint = "leave out AGG, GROUP BY and HAVING to see the underlying matches"
+        raise PlanningError(Problem("a query with AGG has aggregate rows, not matches to explore", hint=hint))
     schema = schema_of_arrow(
         events.schema, time=options.time, type=options.type, order_by=options.order_by, types=options.schema
     )
@@ -128,7 +128,7 @@ def _numbers(begin: int, end: int) -> pa.Array:
 
 
 def _matched(item: Query, events: pa.Table, options: Options, row: str, shown: Any) -> Matched:
-    plan: Any = item.plan_for(events.schema, options)  # of any kind but those of AGG: all have a transformation
+    plan: Any = item.plan_for(events.schema, options)  # any plan without AGG: all have a transformation
     positives = [event for event in plan.bound.components if not event.negated]
     returned = plan.transformation.columns
     rows = [(f"rows of {event.variable}", Attribute(event.variable, row, _element(event))) for event in positives]
@@ -163,7 +163,7 @@ def _element(event: Event) -> Element:
 
 
 def _references(column: pa.ChunkedArray, number: int, event: Event) -> tuple[Array, Array, Array]:
-    """Of one component: the match of each of its events, the event's row, the component; a variable that is absent has none."""
+    """For one component: the match of each of its events, the event's row, and the component; an absent variable has none."""
     values = whole(column)
     if event.is_kleene:
         lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
@@ -191,8 +191,8 @@ def _numbered(composite: Composite, row: str, begin: int) -> Composite:
 
 
 def _with_composites(events: pa.Table, composites: list[Composite]) -> pa.Table:
-    """The events and the composite events. Where these have an attribute of the same name as others, but of another kind,
-    theirs are called by their type too: the queries that read them may be different ones.
+    """The events and the composite events. If composite events have an attribute with the name of another but of another kind,
+    its name gets their type as a prefix, since different queries may read them.
     """
     shown: list[Composite] = []
     for composite in composites:

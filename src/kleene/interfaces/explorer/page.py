@@ -1,7 +1,7 @@
 """The page: one HTML document that loads nothing, with its style, its script and its data.
 
-Its content security policy forbids every connection and every script but its own, which is known by its hash. Text of users is
-data in the manifest, which scripts put into the page as text; only the title is written into HTML, escaped.
+Its content security policy forbids every connection and every script except its own, which is identified by its hash. User text
+is data in the manifest, which scripts insert into the page as text; only the title is written into HTML, escaped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from kleene.interfaces.explorer.document import Document
 
 SCRIPTS = ("data.js", "format.js", "state.js", "timeline.js", "list.js", "details.js", "main.js")
-"""In the order in which they are joined."""
+"""The scripts, in the order in which they are joined."""
 FRAME_HEIGHT = 860
 
 
@@ -32,12 +32,12 @@ class Explorer:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the page says about what it does not show."""
+        """The notices about what the page does not show."""
         return tuple(self._document.manifest["notices"])
 
     @property
     def shown(self) -> dict[str, int]:
-        """How many `events` and `matches` are on the page."""
+        """The number of `events` and `matches` on the page."""
         return {name: int(self._document.manifest[name]["count"]) for name in ("events", "matches")}
 
     def html(self) -> str:
@@ -47,13 +47,13 @@ class Explorer:
         return self._html
 
     def save(self, path: str | Path) -> Path:
-        """Writes the page to a file, and gives its path."""
+        """Writes the page to a file, and returns its path."""
         target = Path(path)
         target.write_text(self.html(), encoding="utf-8")
         return target
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page in a frame of its own, which can run its script and do nothing else."""
+        """The page for a notebook, in a frame that can only run its own script."""
         document = html.escape(self.html(), quote=True)
         style = f"width: 100%; height: {FRAME_HEIGHT}px; border: 0"
         return f'<iframe title="Kleene match explorer" sandbox="allow-scripts" style="{style}" srcdoc="{document}"></iframe>'
@@ -66,7 +66,7 @@ class Explorer:
 def _page(manifest: dict[str, Any], payload: str) -> str:
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    # "<" cannot occur in data that stands in a script element: it might begin its end.
+    # Data in a script element must not contain "<": it might start the closing tag.
     data = json.dumps(manifest, allow_nan=False).replace("<", "\\u003c")
     parts = {
         "title": html.escape(f"{manifest['title']} · Kleene"),
@@ -81,7 +81,7 @@ def _page(manifest: dict[str, Any], payload: str) -> str:
 
 @cache
 def _script() -> str:
-    """All scripts as one, in a scope of its own."""
+    """All scripts as one, in its own scope."""
     return "\n".join(['"use strict";', "(() => {", *(_text(name) for name in SCRIPTS), "})();"])
 
 

@@ -1,6 +1,6 @@
 """The events that are explored: all, or those of a key and a range of time, as one table in this process.
 
-A Spark DataFrame is filtered on Spark, and what is left is brought here: more than a bound is refused, never cut.
+A Spark DataFrame is filtered on Spark, and the remaining events are collected here: more than a bound are refused, never cut.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Files and tables of queries: which files of a folder have one, how they are named, what the rows of a table are.
+"""Files and tables of queries: which files of a folder contain one, how they are named, and the rows of a table.
 
-A file's name without `.sase` is the name of its query. Of a folder the files directly in it are read, in the order of their
-names; subfolders are left alone, and so are files that begin with a dot or an underscore, as among event files. Files are UTF-8
-text. A table has the columns `name` and `query`, and may have `enabled`: rows where that is false are not looked at.
+A file's name without `.sase` is the name of its query. Files directly in a folder are read, in the order of their names;
+subfolders are skipped, and so are files that start with a dot or an underscore, as with event files. Files are UTF-8 text. A
+table has the columns `name` and `query`, and may have `enabled`: rows in which it is false are skipped.
 
-Where queries may change while a stream runs, they may also be paused: a file by the further suffix `.paused`, so that
+Queries that may change while a stream runs can also be paused: a file by the additional suffix `.paused`, so that
 `pairs.sase.paused` is the query `pairs`, and a row of a table by the column `paused`.
 """
 
@@ -27,14 +27,14 @@ ENABLED = "enabled"
 PAUSED = "paused"
 
 MOST_TEXT = 1_000_000
-"""Bytes of a query's file, or characters of a table's text: all rules of a stream travel together."""
+"""Maximum bytes of a query's file, or characters of a table's text: all rules of a stream are shipped together."""
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
 def files_in(folder: Path) -> list[Path]:
-    """What is directly in a folder and not put aside, in the order of names."""
+    """The entries of a folder that are not skipped, in the order of names."""
     return sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
 
 
@@ -65,7 +65,7 @@ def query_text(path: Path) -> str:
             raise DataError(f"cannot read '{path}': not a file")
         if found.st_size > MOST_TEXT:
             message = f"{path}: {found.st_size:,} bytes, and a query has at most {MOST_TEXT:,}"
-            raise DataError(Problem(message, hint="values that are many belong into a column of the events, or a parameter"))
+            raise DataError(Problem(message, hint="put long lists of values into a column of the events, or into a parameter"))
         raw = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read '{path}': {error.strerror}") from error
@@ -76,7 +76,7 @@ def query_text(path: Path) -> str:
 
 
 def shared_names(named: Iterable[tuple[str, str]]) -> dict[str, Problem]:
-    """The names that several files or rows have, from pairs of a name and its place, each with the problem that this is.
+    """The names of several files or rows, from pairs of a name and its position, each with its problem.
 
     >>> {name: problem.message for name, problem in shared_names([("a", "row 1"), ("b", "row 2"), ("a", "row 3")]).items()}
     {'a': "several queries are named 'a': row 1, row 3"}
@@ -85,7 +85,7 @@ def shared_names(named: Iterable[tuple[str, str]]) -> dict[str, Problem]:
     for name, place in named:
         places.setdefault(name, []).append(place)
     return {
-        name: Problem(f"several queries are named '{name}': {', '.join(found)}", hint="give every query a name of its own")
+        name: Problem(f"several queries are named '{name}': {', '.join(found)}", hint="give every query a different name")
         for name, found in places.items()
         if len(found) > 1
     }
@@ -95,7 +95,7 @@ def shared_names(named: Iterable[tuple[str, str]]) -> dict[str, Problem]:
 
 
 def query_columns(known: Sequence[str]) -> list[str]:
-    """The columns of a table of queries that are read."""
+    """The columns of a table of queries that are read, by name."""
     problems = [
         Problem(f"the table of queries has no column '{name}'", hint=nearest(name, known))
         for name in REQUIRED
@@ -107,7 +107,7 @@ def query_columns(known: Sequence[str]) -> list[str]:
 
 
 def typed_queries(table: pa.Table) -> pa.Table:
-    """The table of the columns that are read, which must hold texts, and true or false."""
+    """The table of the columns that are read, which must hold strings, and true or false."""
     import pyarrow.types as pat
 
     problems: list[Problem] = []
@@ -124,14 +124,14 @@ def typed_queries(table: pa.Table) -> pa.Table:
 
 
 def enabled_rows(table: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows that are not switched off, with their numbers from 1."""
+    """The enabled rows, with their numbers from 1."""
     for number, row in enumerate(table.to_pylist(), start=1):
         if row.get(ENABLED, True) is not False:
             yield number, row
 
 
 def row_problems(number: int, row: dict[str, Any]) -> Iterator[Problem]:
-    """What is wrong with the values of a row."""
+    """The problems of a row's values."""
     shown = f"row {number} of the table of queries" + (f" ('{row['name']}')" if row["name"] else "")
     for name, value in row.items():
         if value is None:

@@ -1,11 +1,11 @@
 """Queries that change while a stream runs: a numbered snapshot of all of them, and the snapshot that follows it.
 
-A query's version starts at 1 and grows by one with every change of its text; it goes on where it was when a query that was
-removed comes back, with the same text too, as what it had seen is gone. White space and comments before and after the text are
-no change, and pausing a query is none. The number of the snapshot grows with every difference.
+A query's version starts at 1 and increases with every change of its text. A removed query that is added again continues the
+count, even with the same text, since its state is gone. White space and comments before and after the text are not a change,
+nor is pausing. The number of the snapshot increases with every difference.
 
-A snapshot holds everything. As JSON it is the offset of a stream of rules (`kleene.runtime.spark.stream.rules`): a micro-batch
-that is done again sees what it saw the first time, whatever the files are by then.
+A snapshot is complete. As JSON it is the offset of a stream of rules (`kleene.runtime.spark.stream.rules`): a retried
+micro-batch sees the same rules, whatever the files are by then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORMAT = 2
 READ = (1, 2)
 """Formats that are read; the first has no digest."""
 
-_PIECE = re.compile(  # linear: what is not closed goes to the end
+_PIECE = re.compile(  # linear: an unclosed piece extends to the end
     r"""(?P<blank>[\s\ufeff\u200b]+|--[^\n]*|//[^\n]*|/\*.*?\*/)|/\*.*"""
     r"""|'[^']*'?|‘[^’]*’?|“[^”]*”?|`[^`]*`?|"[^"]*"?|[^\s\ufeff\u200b/'‘“`"-]+|.""",  # noqa: RUF001 - the language's quotation marks
     re.DOTALL,
@@ -32,7 +32,7 @@ _PIECE = re.compile(  # linear: what is not closed goes to the end
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One query as it stands in a snapshot."""
+    """One query in a snapshot."""
 
     text: str
     version: int = 1
@@ -47,26 +47,26 @@ class Rules:
     """0 before anything was read."""
     queries: Mapping[str, Rule] = field(default_factory=dict)
     removed: Mapping[str, int] = field(default_factory=dict)
-    """The last version of each query that is gone."""
+    """The last version of each removed query."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """What could not be read, by query, or by source if that is all of it; a query that was there before is as it was."""
+    """Read errors by query, or by source if none of it could be read; known queries are kept unchanged."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The snapshot as JSON has it: nested dictionaries of texts, numbers and booleans."""
+        """The snapshot for JSON: nested dictionaries of strings, numbers and booleans."""
         content = asdict(self)
         return {"format": FORMAT, "digest": _digest(content), **content}
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one look at the source of rules has found."""
+    """The result of reading the source of rules once."""
 
     queries: Mapping[str, tuple[str, bool]]
     """The text of each query, and whether it is paused."""
     held: frozenset[str] = frozenset()
-    """Queries that are there but could not be read: they stay as they were."""
+    """Queries that exist but could not be read: they stay unchanged."""
     partial: bool = False
-    """Whether there may be more than was seen: then no query is removed."""
+    """Whether the source may have more queries than were read: then none is removed."""
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -97,7 +97,7 @@ def rules_of(value: Any) -> Rules:
         raise _unknown(f"its format is {found}, and this version of Kleene reads {', '.join(map(str, READ))}")
     content = {name: item for name, item in value.items() if name not in ("format", "digest")}
     if value.get("digest") != (None if found == 1 else _digest(content)):
-        raise _unknown("it is damaged: it is not as it was written")
+        raise _unknown("it is damaged: its digest does not match")
     try:
         return _read(**content)
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
@@ -105,15 +105,15 @@ def rules_of(value: Any) -> Rules:
 
 
 def _read(version: Any, queries: Any, removed: Any, problems: Any) -> Rules:
-    """A snapshot of what JSON had, if everything is what it should be."""
+    """A snapshot from its JSON, if all values are valid."""
     rules = {name: Rule(**rule) for name, rule in queries.items()}
     numbers = [version, *removed.values(), *(rule.version for rule in rules.values())]
     if not all(type(item) is int and item >= 0 for item in numbers):
-        raise ValueError("a version is no number")
+        raise ValueError("a version is not a number")
     if not all(isinstance(item, str) for item in (*problems.values(), *(rule.text for rule in rules.values()))):
-        raise ValueError("a query or a problem is no text")
+        raise ValueError("a query or a problem is not text")
     if not all(isinstance(rule.paused, bool) for rule in rules.values()):
-        raise ValueError("what tells whether a query is paused is neither true nor false")
+        raise ValueError("'paused' is neither true nor false")
     return Rules(version, rules, removed, problems)
 
 
@@ -122,7 +122,7 @@ def _digest(content: Any) -> str:
 
 
 def rules_after(rules: Rules, seen: Seen) -> Rules:
-    """The snapshot after a look at the source: the same if nothing has changed.
+    """The snapshot after reading the source: the same object if nothing has changed.
 
     >>> first = rules_after(Rules(), Seen({"pairs": ("PATTERN SEQ(A a, B b)", False)}))
     >>> second = rules_after(first, Seen({"pairs": ("PATTERN SEQ(A a, C c) -- new", False)}))
@@ -142,7 +142,7 @@ def rules_after(rules: Rules, seen: Seen) -> Rules:
 
 
 def query_core(text: str) -> str:
-    """The text without white space and comments before and after it; those inside it stay.
+    """The text without leading and trailing white space and comments.
 
     >>> query_core("-- pairs\\nPATTERN SEQ(A a, B b) -- of\\n WHERE a.x = '-- 1' /* not\\n 2 */ // yet")
     "PATTERN SEQ(A a, B b) -- of\\n WHERE a.x = '-- 1'"

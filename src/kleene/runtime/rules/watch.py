@@ -1,13 +1,12 @@
-"""Looks at a folder, a file or a table of queries again and again, and tells what has changed
-(`kleene.runtime.rules.snapshot`).
+"""Watches a folder, a file or a table of queries, and reports changes (`kleene.runtime.rules.snapshot`).
 
-Names, sizes and times of change are compared first; contents are read only where those differ, or are too recent to tell. To
-see that a thousand files are as they were takes some 30 ms.
+Names, sizes and modification times are compared first; contents are read only if those differ, or are too recent to be
+conclusive. Checking a thousand unchanged files takes some 30 ms.
 
-Files may be looked at while they are written, and nothing that is found there stops a stream: a query that cannot be read stays
-as it was. An empty file, one that is not text, two files of one name, a folder that is gone become problems of the snapshot
-when they have been so for `YOUNG` seconds. A table that is younger adds and changes queries, but removes none. A file that is
-finished elsewhere and moved into place is never seen in part.
+Files may be read while they are written, and nothing found there stops a stream: a query that cannot be read stays unchanged.
+An empty file, one that is not text, two files of one name, or a missing folder becomes a problem of the snapshot after `YOUNG`
+seconds. A younger table adds and changes queries, but removes none. A file that is finished elsewhere and moved into place is
+never seen in part.
 """
 
 from __future__ import annotations
@@ -38,29 +37,29 @@ from kleene.runtime.rules.files import (
 from kleene.runtime.rules.snapshot import Rules, Seen, query_core, rules_after
 
 MOST_LISTINGS = 10
-"""How often a folder whose files change all the time is listed again."""
+"""Maximum number of listings of a folder whose files keep changing."""
 
 YOUNG = 2.0
-"""Seconds after which a file counts as left alone. No file system tells times apart more coarsely."""
+"""Seconds after which a file counts as complete. No file system has a coarser time resolution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What is known of a file without reading it."""
+    """What is known about a file without reading it."""
 
     size: int
     changed: int
-    """In nanoseconds."""
+    """Modification time in nanoseconds."""
     number: int
-    """Another file of the same name has another one."""
+    """The inode, which differs for another file of the same name."""
 
     def is_young(self, now: float) -> bool:
-        """Whether the file has changed just now."""
+        """Whether the file has changed recently."""
         return abs(now - self.changed / 1e9) < YOUNG
 
 
 class RuleWatch:
-    """The queries of a source, looked at whenever the next snapshot is asked for."""
+    """The queries of a source, re-read for each snapshot."""
 
     def __init__(self, source: str, clock: Callable[[], float] = time.time) -> None:
         self._source = source
@@ -72,11 +71,11 @@ class RuleWatch:
         self._last: Seen | None = None
 
     def next(self, rules: Rules) -> Rules:
-        """The snapshot that follows `rules`: the same if nothing has changed."""
+        """The snapshot that follows `rules`: the same object if nothing has changed."""
         return rules_after(rules, self._last or self._found())
 
     def look_for_the_last_time(self) -> None:
-        """From now on the source is what it is now."""
+        """Stops watching: the source stays as it is now."""
         self._last = self._found()
 
     def _found(self) -> Seen:
@@ -101,8 +100,8 @@ class RuleWatch:
         return self._seen
 
     def _paths(self, source: Path) -> list[Path]:
-        """The files of the source. While a folder is listed, a file that is renamed may be found under both names or under
-        none: before one counts as gone, the folder is listed until it is the same twice.
+        """The files of the source. A file that is renamed during a listing may appear under both names or under none, so before
+        one counts as removed, the folder is listed until two listings agree.
         """
         found = rule_paths(source)
         for _ in range(MOST_LISTINGS):
@@ -136,7 +135,7 @@ def rule_paths(source: Path) -> list[Path]:
     if not found:
         raise DataError(Problem(f"cannot read '{source}': no such file or folder", hint=hint))
     if not is_table(source) and not is_query_file(source):
-        raise DataError(Problem(f"cannot read '{source}': its name has none of the known endings", hint=hint))
+        raise DataError(Problem(f"cannot read '{source}': unknown file name suffix", hint=hint))
     return found
 
 
@@ -156,12 +155,12 @@ def _has_query(path: Path) -> bool:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # a link to where nobody may look
+    except OSError:  # a link to an inaccessible target
         return False
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """None of a file that is gone since it was listed."""
+    """None for a file that was removed since it was listed."""
     try:
         found = path.stat()
     except OSError:
@@ -171,7 +170,7 @@ def _stamp(path: Path) -> Stamp | None:
 
 def _files_seen(files: Mapping[Path, Stamp | None], young: Collection[Path]) -> Seen:
     shared = shared_names((query_name(file), file.name) for file, stamp in files.items() if stamp is not None)
-    unfinished = {query_name(file) for file in young}  # a file that replaces another may be there before that is gone
+    unfinished = {query_name(file) for file in young}  # a replacement may appear before the old file is removed
     problems = {name: render(problem, None) for name, problem in shared.items() if name not in unfinished}
     queries: dict[str, tuple[str, bool]] = {}
     held = set(shared)
@@ -197,7 +196,7 @@ def _files_seen(files: Mapping[Path, Stamp | None], young: Collection[Path]) -> 
 def _whole_text(file: Path) -> str:
     text = query_text(file)
     if not query_core(text):
-        raise DataError(Problem(f"{file}: there is no query in it", hint="to remove a query, remove its file"))
+        raise DataError(Problem(f"{file}: the file contains no query", hint="to remove a query, remove its file"))
     return text
 
 

@@ -1,11 +1,11 @@
 """`kleene pack`: a Python, Kleene and its compiled kernels in one archive, for the executors of a cluster.
 
 The archive is a folder that runs wherever it is unpacked: the interpreter of this environment with its standard library, the
-packages that Kleene requires as they are installed here, and the kernels that are compiled by now. What Spark brings itself is
-left out, so that it is always the cluster's own. `bin/python` is a script that finds all the rest by its own place.
+packages that Kleene requires as they are installed here, and the kernels compiled so far. What Spark ships itself is left out,
+so that the cluster's own version is used. `bin/python` is a script that locates the rest relative to itself.
 
-Kernels are kept by their version and by processor (`kleene.engine.kernels`), so an executor with the same processor loads
-them and compiles nothing; with another one it compiles its own.
+Kernels are cached by version and by processor (`kleene.engine.kernels`), so an executor with the same processor loads them and
+compiles nothing; with another one it compiles its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kleene.common.errors import DataError, Problem
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.terminal import say
 
-if TYPE_CHECKING:  # these take as long to load as all that the help of the command needs
+if TYPE_CHECKING:  # these take as long to load as everything else that --help needs
     import importlib.metadata
 
     from packaging.requirements import Requirement
@@ -37,18 +37,18 @@ if TYPE_CHECKING:  # these take as long to load as all that the help of the comm
 HELP = "pack Python, Kleene and its compiled kernels for the executors of a cluster"
 DESCRIPTION = (
     "Writes an archive that spark-submit --archives ENV.tar.gz#environment unpacks on every executor, where "
-    "./environment/bin/python is this Python with Kleene, what it requires, and its kernels, compiled. See docs/clusters.md."
+    "./environment/bin/python is this Python with Kleene, its dependencies, and its compiled kernels. See docs/clusters.md."
 )
 
 SUFFIXES = (".tar.gz", ".tgz")
 LEFT_OUT = ("pyspark", "py4j")
-"""Packages that Spark puts before all others in its workers, in its own version."""
+"""Packages that Spark puts first on the path of its workers, in its own version."""
 
 UNUSED = ("site-packages", "dist-packages", "test", "idlelib", "lib2to3", "tkinter", "turtledemo", "ensurepip")
 """Folders of the standard library that workers never import."""
 
 COMPRESSION = 3
-"""Half the time of zlib's own choice, for a twentieth more bytes."""
+"""Compression level: half the time of zlib's default, for 5 % more bytes."""
 
 LAUNCHER = """\
 #!/bin/sh
@@ -73,7 +73,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What an archive holds."""
+    """The contents of an archive."""
 
     packages: tuple[str, ...]
     """The names of all distributions, in the order they were found."""
@@ -90,11 +90,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PACKAGE",
         action="append",
         default=[],
-        help="an installed package that your functions need, with what it requires; may be repeated",
+        help="an installed package that your functions need, with its dependencies; may be repeated",
     )
-    parser.add_argument(
-        "--no-warm-up", action="store_true", help="pack the kernels that are compiled already, without compiling the others"
-    )
+    parser.add_argument("--no-warm-up", action="store_true", help="pack only the kernels that are compiled already")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -118,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
 def pack(
     path: Path, *, packages: Iterable[str] = (), warm: bool = True, tell: Callable[[str], None] = lambda _: None
 ) -> Packed:
-    """Writes the archive, or nothing if anything is missing; `tell` hears what is being done."""
+    """Writes the archive, or nothing if anything is missing; `tell` is called with the progress."""
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
     interpreter = Interpreter.here()
@@ -134,7 +132,7 @@ def pack(
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python and where its parts are."""
+    """A Python and the locations of its parts."""
 
     binary: Path
     library: Path
@@ -153,7 +151,7 @@ class Interpreter:
             raise DataError(Problem(f"an archive of {platform.system()} does not run on executors, which are Linux", hint=hint))
         if (base / "conda-meta").is_dir():
             hint = "pack the environment with conda-pack, and the kernels as in docs/clusters.md"
-            raise DataError(Problem(f"{base} is a conda environment, whose libraries are in many places", hint=hint))
+            raise DataError(Problem(f"{base} is a conda environment, whose libraries are in several folders", hint=hint))
         library = Path(sysconfig.get_path("stdlib"))
         return cls(Path(sys.executable).resolve(), library, PurePosixPath(library.relative_to(base)), _shared_library())
 
@@ -164,7 +162,7 @@ class Interpreter:
 
     @property
     def name(self) -> str:
-        """The binary's name in an archive, beside the script `python`."""
+        """The binary's name in an archive, next to the script `python`."""
         return f"python{sys.version_info.major}.{sys.version_info.minor}"
 
     @property
@@ -188,7 +186,7 @@ def _shared_library() -> Path | None:
         return None
     path = Path(str(sysconfig.get_config_var("LIBDIR"))) / str(sysconfig.get_config_var("INSTSONAME"))
     if not path.is_file():
-        hint = "use a Python whose library is where it was built to be, or one that needs none"
+        hint = "use a Python whose library is where it was built for, or one without a shared library"
         raise DataError(Problem(f"this Python's library is not at {path}", hint=hint))
     return path
 
@@ -197,7 +195,7 @@ def _shared_library() -> Path | None:
 
 
 def distributions(wanted: Iterable[str]) -> dict[str, importlib.metadata.Distribution]:
-    """The distributions of requirements (`name`, `name[extra]`) and of all they require here, by normalized name."""
+    """The distributions of requirements (`name`, `name[extra]`) and of all their dependencies, by normalized name."""
     import importlib.metadata
 
     from packaging.requirements import Requirement
@@ -238,15 +236,15 @@ def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
 
 
 def _files(item: importlib.metadata.Distribution, folder: PurePosixPath) -> Iterator[Part]:
-    """The installed files of a distribution without its own tests, and without scripts and the like, which are elsewhere."""
+    """The installed files of a distribution, without its tests, and without scripts and the like, which lie elsewhere."""
     if item.name == "kleene":
         import kleene
 
         home = Path(kleene.__file__).parent  # also of an editable installation, whose files are not listed
         yield from (Part(source, str(folder / "kleene" / source.relative_to(home))) for source in _tree(home))
     elif _editable(item):
-        hint = "install it as others are: pip install PATH, without --editable"
-        raise DataError(Problem(f"package '{item.name}' is installed in editable mode, its files are elsewhere", hint=hint))
+        hint = "install it with pip install PATH, without --editable"
+        raise DataError(Problem(f"package '{item.name}' is installed in editable mode, with its files elsewhere", hint=hint))
     for file in item.files or ():
         source = Path(str(item.locate_file(file)))
         wanted = not {"..", "tests"} & set(file.parts) and file.suffix != ".pth" and file.parts[0] != "kleene"
@@ -263,13 +261,13 @@ def _editable(item: importlib.metadata.Distribution) -> bool:
 
 
 def _kernels(warm: bool, tell: Callable[[str], None]) -> list[Part]:
-    """The compiled kernels of this version; those of any query are compiled now if they are not yet."""
+    """The compiled kernels of this version; missing ones that every query needs are compiled now."""
     from kleene.engine.kernels import cache_folder
 
     folder = cache_folder()
     if folder is None:
         hint = "set KLEENE_CACHE_DIR to a folder that is writable, and do not set KLEENE_KERNELS"
-        raise DataError(Problem("compiled kernels are not kept here, so there are none to pack", hint=hint))
+        raise DataError(Problem("compiled kernels are not cached here, so there are none to pack", hint=hint))
     if warm:
         from kleene.interfaces.commands.pack.warm_up import warm_up
 
@@ -287,7 +285,7 @@ def _tree(folder: Path) -> list[Path]:
 
 
 def _write(path: Path, interpreter: Interpreter, parts: list[Part], tell: Callable[[str], None]) -> None:
-    """Writes to a name of its own first: there is never half an archive under the one that was asked for."""
+    """Writes under a temporary name first, so that there is never a partial archive under the given one."""
     written = path.with_name(f".{path.name}.{os.getpid()}")
     names = set[str]()
     try:
@@ -307,7 +305,7 @@ def _write(path: Path, interpreter: Interpreter, parts: list[Part], tell: Callab
 
 
 def _nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Owners of this machine mean nothing on another; whole seconds are what compiled modules (.pyc) know of their sources."""
+    """Removes owners, which differ between machines, and fractions of seconds, which compiled modules (.pyc) do not record."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = int(entry.mtime)

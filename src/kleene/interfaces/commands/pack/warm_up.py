@@ -1,7 +1,7 @@
-"""Compiles the kernels that any query may need, by running one query of each sort over a few made-up events.
+"""Compiles the kernels that any query may need, by running one query of each kind over a few generated events.
 
-What a kernel is compiled for is decided by the arrays it gets, so the events come in the encodings in which files and Spark
-bring them. The filter of a query's own conditions is compiled when that query first runs, here as anywhere.
+A kernel is specialized for its array types, so the events come in the encodings of files and of Spark. The filter for a query's
+own conditions is compiled when that query first runs.
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ TOGETHER: tuple[dict[str, str], ...] = (
 
 
 LONG = "PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.x < b.x AND b.x < c.x WITHIN 400 RETURN a.x AS x"
-"""So much to do over REPEATED times the events that it is worth measuring what conditions let through."""
+"""A query with enough work over REPEATED copies of the events that measuring selectivities pays off."""
 
 REPEATED = 10
 
 TIMED = "PATTERN SEQ(A a, B b) WHERE [k] WITHIN 1 second"
-"""Over times in nanoseconds, as pandas has them."""
+"""A query over times in nanoseconds, as in pandas."""
 
 
 def warm_up(tell: Callable[[str], None]) -> None:
-    """Runs everything; `tell` hears how far it is."""
+    """Runs all queries; `tell` is called with the progress."""
     from kleene.interfaces.query import query
     from kleene.interfaces.workload.workload import workload
 
@@ -112,13 +112,13 @@ def _events() -> pa.Table:
 
 
 def _repeated(table: pa.Table) -> pa.Table:
-    """The events over and over, at later times."""
+    """Copies of the events at later times."""
     places = np.tile(np.arange(EVENTS), REPEATED)
     return table.take(places).set_column(0, "ts", pa.array(np.arange(EVENTS * REPEATED)))
 
 
 def _sent(table: pa.Table) -> pa.Table:
-    """The same as Spark sends it: in memory that cannot be written to."""
+    """The batch as Spark sends it: in read-only memory."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)

@@ -1,7 +1,7 @@
-"""Why a stream stopped: Kleene's own errors, dug out of what Spark makes of them.
+"""Why a stream stopped: Kleene's own errors, extracted from Spark's.
 
 An error in a worker comes back as text, a Python traceback inside a Java one, or the other way round. The last line that names
-a class of ours has the message; of other errors it is the last cause, which is where it began.
+a Kleene error class has the message; for other errors it is the last cause, which is the root.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CODES = re.compile(r"^\[[\w.]+\] |\s*SQLSTATE: \w+\s*$")
 
 @contextmanager
 def as_stream_errors() -> Iterator[None]:
-    """Has Spark's errors in the block raised as ours."""
+    """Converts Spark's errors in the block to Kleene's."""
     from pyspark.errors import PySparkException
 
     try:
@@ -41,7 +41,7 @@ def stream_error(error: Exception) -> KleeneError:
 
 
 def spark_message(error: Exception) -> str:
-    """What Spark says went wrong, in one line and without codes.
+    """Spark's error message, in one line and without codes.
 
     >>> spark_message(ValueError("[PATH_NOT_FOUND] Path does not exist: file:/events. SQLSTATE: 42K03"))
     'Path does not exist: file:/events.'
@@ -61,5 +61,5 @@ def _own_error(text: str) -> KleeneError | None:
 def _other_error(text: str) -> KleeneError:
     causes = _JAVA.findall(text) or _PYTHON.findall(text) or [text.strip().split("\n")[0]]
     message = _CODES.sub("", causes[-1]).strip()
-    hint = "`kleene --traceback stream ...` shows all that is known of it, and --log FILE what Spark says"
+    hint = "`kleene --traceback stream ...` shows the whole error, and --log FILE Spark's log"
     return KleeneError(Problem(f"the stream failed: {message}", hint=hint))

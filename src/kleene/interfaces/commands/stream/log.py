@@ -1,6 +1,6 @@
-"""Where Spark's own words go: Java and the workers write to the standard error that Java was started with.
+"""Spark's log: Java and the workers write to the standard error that Java was started with.
 
-At a terminal they would run into what is shown there, and most of them say nothing to someone who runs a command.
+On a terminal it would mix with the command's output, and most of it is irrelevant to users of the command.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STANDARD_ERROR = 2
 
 @contextmanager
 def java_started_in_the_block_writes_to(log: str | None) -> Iterator[None]:
-    """Has Java write to a file, at its end; without one, nobody reads it, unless it cannot be started."""
+    """Appends Java's output to a file; without one, it is discarded, unless Java fails to start."""
     with tempfile.TemporaryFile() if log is None else Path(log).open("ab+") as file:
         sys.stderr.flush()
         own = os.dup(STANDARD_ERROR)

@@ -1,6 +1,6 @@
-"""How a stream goes: what Spark reports of every micro-batch, and what it adds up to.
+"""The progress of a stream: Spark's report of every micro-batch, and the totals.
 
-Counts are added; what is held (events that wait, events that matchers keep, the state) is as the last micro-batch had it.
+Counts are summed; gauges (waiting events, kept events, the state) are those of the last micro-batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OBSERVED = "kleene"
 """The name under which a stream's own metrics are observed."""
 BY_QUERY = "matches_"
-"""What the metric of a query's matches begins with."""
+"""The prefix of the metric for a query's matches."""
 HELD = ("waiting", "kept", "runs", "state_rows", "state_bytes", "watermark_lag_ms")
 
 
@@ -29,7 +29,7 @@ class Batch:
     rows: int = 0
     input_rate: float | None = None
     processed_rate: float | None = None
-    """Rows a second."""
+    """Rows per second."""
     watermark: str | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
     """Empty if nothing was computed."""
@@ -47,12 +47,12 @@ class Totals:
     bad: int = 0
     by_query: Mapping[str, int] = field(default_factory=dict)
     watermark: str | None = None
-    """The last one that is known."""
+    """The last known watermark."""
     held: Mapping[str, Any] = field(default_factory=dict)
-    """The metrics of `HELD`, as far as they are known."""
+    """The known metrics of `HELD`."""
 
     def after(self, batch: Batch) -> Totals:
-        """What it is with one more.
+        """The totals with another micro-batch.
 
         >>> total = Totals().after(Batch(0, rows=5, metrics={"matches": 2, "kept": 4})).after(Batch(1, metrics={"matches": 1}))
         >>> total.batches, total.rows, total.matches, total.held["kept"]
@@ -90,5 +90,5 @@ def batch_of(progress: StreamingQueryProgress) -> Batch:
 
 
 def _rate(value: float | None) -> float | None:
-    """Spark says NaN or infinity where there was no time to divide by."""
+    """A rate; None if Spark reports NaN or infinity, for a duration of zero."""
     return value if value is not None and math.isfinite(value) else None

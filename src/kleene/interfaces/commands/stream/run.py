@@ -1,7 +1,7 @@
-"""Running a stream: what Spark reports of it is added up and shown until it ends, fails or is asked to stop.
+"""Running a stream: Spark's reports are summed and shown until the stream ends, fails or is asked to stop.
 
-Reports come by a listener, in a thread of Spark's; this thread takes them from a queue. Asked to stop, it lets the micro-batch
-that is running come to its end: what follows it is begun anew at the next start.
+A listener receives reports in one of Spark's threads; this thread takes them from a queue. When asked to stop, it lets the
+current micro-batch finish: the next start resumes after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 10
-"""For how long the last reports are waited for."""
+"""Maximum time to wait for the last reports."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -60,7 +60,7 @@ class Reports(StreamingQueryListener):
         self._ended = threading.Event()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
-        """Whoever started it knows."""
+        """Nothing to do: the caller started the stream."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         self._batches.put((event.progress.runId, batch_of(event.progress)))
@@ -69,7 +69,7 @@ class Reports(StreamingQueryListener):
         self._ended.set()
 
     def of(self, query: StreamingQuery) -> list[Batch]:
-        """Those of a stream that have come since the last call."""
+        """The reports of a stream since the last call."""
         found: list[Batch] = []
         while True:
             try:
@@ -87,7 +87,7 @@ class Reports(StreamingQueryListener):
 def run_until_stopped(
     session: SparkSession, start: Callable[[], StreamingQuery], stopping: Stopping, view: View
 ) -> tuple[Totals, Exception | None]:
-    """What a stream came to, and the error that ended it, if one did."""
+    """The totals of a stream, and the error that ended it, if any."""
     reports = Reports()
     session.streams.addListener(reports)
     try:

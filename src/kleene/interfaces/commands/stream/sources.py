@@ -1,7 +1,7 @@
 """Where the events of a stream come from: a folder of files, Spark's rate source, a socket, or a Kafka topic.
 
-A source is one word: a folder, or what it is and where, with a colon between them. Files are taken in once, in the order of
-their age, and more may come. Sockets and topics have an event as JSON in every line or message.
+A source is one word: a folder, or a kind and a location with a colon between them. Files are read once, in the order of their
+age, and more may arrive. Sockets and topics have an event as JSON in every line or message.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FILES = {"parquet": "parquet", "csv": "csv", "ndjson": "json", "json": "json"}
-"""What the formats of files are called, and what Spark calls them."""
+"""File formats, with Spark's names for them."""
 SUFFIXES = {**FILES, "jsonl": "json"}
 COMPRESSED = ("gz", "bz2", "zst")
 FORMS = "FOLDER, parquet:FOLDER, csv:FOLDER, ndjson:FOLDER, rate:N, socket:HOST:PORT, kafka:BROKERS/TOPIC"
 
 READ_OPTIONS = {"csv": {"header": "true", "enforceSchema": "false"}}
 INFERENCE = {"csv": {"inferSchema": "true"}, "json": {"inferTimestamp": "true"}}
-"""How the columns are found out: text in CSV and JSON may be a time."""
+"""Options for inferring columns: text in CSV and JSON may be a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Source:
     """A source."""
 
     kind: str
-    """Spark's name; empty for a folder whose files tell their format."""
+    """Spark's name of the format; empty for a folder whose files show their format."""
     place: str
-    """The folder, or what comes after the colon."""
+    """The folder, or the part after the colon."""
     options: Mapping[str, str]
-    """Those that the place stands for."""
+    """Spark's options for the location."""
     text: str
-    """As it was written."""
+    """The source as written on the command line."""
 
     @property
     def is_json(self) -> bool:
@@ -53,7 +53,7 @@ class Source:
 
 
 def source(text: str) -> Source:
-    """The source that a word names.
+    """The source of a word.
 
     >>> source("rate:100").options, source("kafka:one:9092,two:9092/readings").options["subscribe"]
     ({'rowsPerSecond': '100'}, 'readings')
@@ -87,9 +87,9 @@ def read_stream(
 
 
 def require_columns(source: Source, columns: list[tuple[str, str]] | None) -> None:
-    """That columns are given where they cannot be known, and not where they are fixed."""
+    """Checks that columns are given if they cannot be inferred, and not given if they are fixed."""
     if source.is_json and columns is None:
-        raise UsageError(f"--columns NAME:TYPE,... is required: a {source.kind} source does not say what its JSON holds")
+        raise UsageError(f"--columns NAME:TYPE,... is required: the columns of JSON from a {source.kind} source are unknown")
     if source.kind == "rate" and columns is not None:
         raise UsageError("--columns cannot be given: a rate source has the columns timestamp and value")
 
@@ -109,15 +109,15 @@ def _file_stream(spark: SparkSession, source: Source, schema: StructType | None,
 
 def _format_of(folder: str) -> str:
     """The format of the files in a folder, by their names."""
-    hint = f"name it, as csv:{folder}, and give --columns if there are no files yet"
+    hint = f"name it, such as csv:{folder}, and give --columns if there are no files yet"
     if "://" in folder:
         raise DataError(Problem(f"cannot tell the format of the files in '{folder}'", hint=hint))
     _require_folder(folder)
     found = sorted({_suffix(path) for path in _data_files(Path(folder))})
     if not found:
-        raise DataError(Problem(f"'{folder}' has no files yet, so their format is not known", hint=hint))
+        raise DataError(Problem(f"'{folder}' has no files yet, so their format is unknown", hint=hint))
     if len(found) > 1 or found[0] not in SUFFIXES:
-        message = f"files of one format are expected in '{folder}', Parquet, CSV or NDJSON; found {', '.join(found)}"
+        message = f"the files in '{folder}' must have one format, Parquet, CSV or NDJSON; found {', '.join(found)}"
         raise DataError(Problem(message, hint=f"csv:{folder} reads all of them as CSV"))
     return SUFFIXES[found[0]]
 
@@ -126,11 +126,11 @@ def _require_folder(folder: str) -> None:
     if not Path(folder).exists():
         raise FileNotFoundError(errno.ENOENT, "no such folder; a source is one of " + FORMS, folder)
     if not Path(folder).is_dir():
-        raise DataError(Problem(f"'{folder}' is a file, and a stream is read from a folder", hint="put it into a folder"))
+        raise DataError(Problem(f"'{folder}' is a file, but a stream is read from a folder", hint="put it into a folder"))
 
 
 def _data_files(folder: Path) -> list[Path]:
-    """The files that Spark would read: not those put aside by a dot or an underscore."""
+    """The files that Spark would read: not those that start with a dot or an underscore."""
     return [
         path
         for path in folder.rglob("*")
@@ -139,7 +139,7 @@ def _data_files(folder: Path) -> list[Path]:
 
 
 def _suffix(path: Path) -> str:
-    """What a file's name says of its format.
+    """A file's format, by its name.
 
     >>> _suffix(Path("a.csv.gz")), _suffix(Path("part-0.snappy.parquet")), _suffix(Path("notes"))
     ('csv', 'parquet', '(no suffix)')
@@ -169,7 +169,7 @@ def _schema_of_files(spark: SparkSession, folder: str, kind: str, options: Mappi
 
 
 def _json_stream(spark: SparkSession, source: Source, schema: StructType, options: Mapping[str, str]) -> DataFrame:
-    """The events in the column `value`; what is no JSON becomes NULLs, and so a bad row."""
+    """The events in the column `value`; text that is not JSON becomes NULLs, and thus a bad row."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as f
 
@@ -187,7 +187,7 @@ def _no_connector() -> Problem:
     import pyspark
 
     package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-    return Problem("Spark's Kafka connector is not there: it is a package of its own", hint=f"--packages {package}")
+    return Problem("Spark's Kafka connector is missing: it is a separate package", hint=f"--packages {package}")
 
 
 def _spark_schema(columns: list[tuple[str, str]]) -> StructType:
@@ -216,5 +216,5 @@ def _kafka(place: str) -> dict[str, str]:
 _PLACES = {
     "rate": ("rate:N, a number of rows a second", _rate),
     "socket": ("socket:HOST:PORT", _socket),
-    "kafka": ("kafka:BROKERS/TOPIC, as kafka:localhost:9092/readings", _kafka),
+    "kafka": ("kafka:BROKERS/TOPIC, such as kafka:localhost:9092/readings", _kafka),
 }

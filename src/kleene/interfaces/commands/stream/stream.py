@@ -1,7 +1,7 @@
 """`kleene stream`: queries over a stream of events, until it is stopped.
 
-Matches go to a folder, exactly once, or as NDJSON to standard output, where a micro-batch that is done again after a failure is
-written again. The checkpoint holds how far everything has come: the same command goes on from there.
+Matches go to a folder, exactly once, or as NDJSON to standard output, where a micro-batch that is retried after a failure is
+written again. The checkpoint records the progress: the same command resumes from there.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 HELP = "find the matches of queries in a stream of events"
 DESCRIPTION = (
-    "Finds the matches of queries in events that keep coming, on Spark. Events wait for the watermark, so that their order of "
-    "arrival does not matter. Runs until Ctrl-C, or with --once until all events that are there have been read; started again "
-    "with the same checkpoint, it goes on where it was."
+    "Finds the matches of queries in a stream of events, on Spark. Events wait for the watermark, so their order of "
+    "arrival does not matter. Runs until Ctrl-C, or with --once until all available events have been read; started again "
+    "with the same checkpoint, it resumes where it stopped."
 )
 FORMATS = {"parquet": "parquet", "ndjson": "json", "csv": "csv"}
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -65,13 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reload",
         action="store_true",
-        help="read the folder again while it runs: queries that are added, changed, paused (.sase.paused) or removed are so in "
-        "the stream, and matches of all queries have the same columns",
+        help="re-read the folder while the stream runs: queries are added, changed, paused (.sase.paused) and removed with "
+        "their files, and matches of all queries have the same columns",
     )
     parser.add_argument(
         "--timed-out",
         action="store_true",
-        help="also find partial matches whose window passed, for each component that did not come: NAME_without_VARIABLE",
+        help="also find partial matches whose window passed, for each missing component: NAME_without_VARIABLE",
     )
     shared.add_functions(parser)
     shared.add_parameters(parser)
@@ -81,16 +81,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE",
         required=True,
         type=stream_sources.source,
-        help="a FOLDER of Parquet, CSV or NDJSON files to which more may come (csv:FOLDER names the format); rate:N, N rows a "
-        "second with the columns timestamp and value; socket:HOST:PORT, a line of JSON each; kafka:BROKERS/TOPIC, a message "
-        "of JSON each",
+        help="a FOLDER of Parquet, CSV or NDJSON files, to which more may be added (csv:FOLDER names the format); rate:N, "
+        "N rows a second with the columns timestamp and value; socket:HOST:PORT, a line of JSON each; "
+        "kafka:BROKERS/TOPIC, a message of JSON each",
     )
     where.add_argument(
         "--columns",
         metavar="NAME:TYPE,...",
         type=shared.columns,
-        help="the columns of the events, as ts:timestamp,id:string; required for JSON from sockets and Kafka, otherwise taken "
-        "from the files that are there",
+        help="the event columns, such as ts:timestamp,id:string; required for JSON from sockets and Kafka, by default those "
+        "of the existing files",
     )
     where.add_argument(
         "--option",
@@ -98,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_pair,
         action="append",
         default=[],
-        help="an option of Spark's source, as maxFilesPerTrigger=10 or startingOffsets=latest; may be repeated",
+        help="an option of Spark's source, such as maxFilesPerTrigger=10 or startingOffsets=latest; may be repeated",
     )
     shared.add_roles(parser, time_required=True)
     running = parser.add_argument_group("how it runs")
@@ -107,55 +107,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         required=True,
         type=_delay,
-        help="how much later than others events may come, as '10 seconds'; a number where time is one",
+        help="how far behind the newest event others may arrive, such as '10 seconds'; a number if times are numbers",
     )
     running.add_argument(
         "--max-ahead",
         metavar="TIME",
         type=_length,
-        help="how far ahead of the clock an event may be, as '1 day'; one that is further ahead is a bad row, and does not "
+        help="how far ahead of the clock an event may be, such as '1 day'; one that is further ahead is a bad row and does not "
         "move the watermark (default: any time counts)",
     )
-    running.add_argument("--checkpoint", metavar="DIR", required=True, help="the folder that holds how far the stream has come")
+    running.add_argument("--checkpoint", metavar="DIR", required=True, help="the folder that records the stream's progress")
     often = running.add_mutually_exclusive_group()
     often.add_argument(
-        "--trigger", metavar="TIME", type=_length, help="a micro-batch every so often, as '5 seconds' (default: at once)"
+        "--trigger", metavar="TIME", type=_length, help="the interval of micro-batches, such as '5 seconds' (default: none)"
     )
-    often.add_argument("--once", action="store_true", help="read the events that are there, then end")
-    running.add_argument("--watch", action="store_true", help="show how it goes; a line a micro-batch if not at a terminal")
+    often.add_argument("--once", action="store_true", help="read the available events, then end")
+    running.add_argument("--watch", action="store_true", help="show progress; without a terminal, a line per micro-batch")
     running.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
     running.add_argument(
         "--conf", metavar="NAME=VALUE", type=_pair, action="append", default=[], help="a setting of Spark; may be repeated"
     )
-    running.add_argument("--log", metavar="FILE", help="add what Spark says to this file")
+    running.add_argument("--log", metavar="FILE", help="append Spark's log to this file")
     running.add_argument(
         "--packages", metavar="NAMES", help="Maven packages for Spark, separated by commas, such as connectors"
     )
     out = parser.add_argument_group("output")
     out.add_argument(
-        "-o", "--output", metavar="DIR", help="write matches to this folder, of several queries to a folder in it for each"
+        "-o", "--output", metavar="DIR", help="write matches to this folder, with a subfolder per query if there are several"
     )
-    out.add_argument("--late", metavar="DIR", help="write events that came after the watermark to this folder")
-    out.add_argument("--format", choices=FORMATS, default="parquet", help="of the files in folders (default: parquet)")
+    out.add_argument("--late", metavar="DIR", help="write events that arrived after the watermark to this folder")
+    out.add_argument("--format", choices=FORMATS, default="parquet", help="the format of the files (default: parquet)")
     bad = parser.add_argument_group("bad rows (no time, no key, no type, or a type that --schema does not list)")
     bad.add_argument(
         "--bad-rows",
         choices=["quarantine", "drop", "error"],
         default="quarantine",
-        help="set them aside and count them (default), only count them, or stop",
+        help="quarantine and count them (default), only count them, or fail",
     )
     bad.add_argument("--bad-rows-to", metavar="DIR", help="write them to this folder, with the reason")
     shared.add_limits(parser).add_argument(
         "--max-events",
         metavar="N",
         type=shared.count,
-        help="events that one bucket of keys keeps; a stream that needs more stops (default 50000000)",
+        help="most events that one bucket of keys keeps; a stream that needs more stops (default 50000000)",
     )
     shared.add_plan(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the stream until it ends or is stopped; what is said of it goes to standard error."""
+    """Runs the stream until it ends or is stopped; progress and summary go to standard error."""
     begin = time.monotonic()
     _require_consistent(arguments)
     queries = _queries(arguments)
@@ -174,7 +174,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _stream(arguments: argparse.Namespace, queries: Workload | Rules, session: SparkSession) -> tuple[Totals, Exception | None]:
-    """What the stream came to, and what ended it if it did not end well."""
+    """The totals of the stream, and the error that ended it, if any."""
     from kleene.interfaces.commands.stream.errors import as_stream_errors
     from kleene.interfaces.commands.stream.run import Stopping, run_until_stopped
 
@@ -187,7 +187,7 @@ def _stream(arguments: argparse.Namespace, queries: Workload | Rules, session: S
     return totals, BrokenPipeError() if printed.reader_left else error
 
 
-# --- what was asked for -----------------------------------------------------------------------------------------------
+# --- options ----------------------------------------------------------------------------------------------------------
 
 
 def _require_consistent(arguments: argparse.Namespace) -> None:
@@ -199,15 +199,15 @@ def _require_consistent(arguments: argparse.Namespace) -> None:
     if arguments.sources and arguments.query is not None:
         raise UsageError(f"give -q TEXT or files of queries, not both: found '{arguments.sources[0]}'")
     if arguments.reload and (len(arguments.sources) != 1 or not Path(arguments.sources[0]).is_dir()):
-        raise UsageError("--reload is for one folder of queries")
+        raise UsageError("--reload needs one folder of queries")
     if arguments.reload and arguments.statistics is not None:
-        raise UsageError("--statistics cannot be given with --reload: they are of queries that stay")
+        raise UsageError("--statistics cannot be given with --reload, because queries may change")
     if arguments.reload and arguments.timed_out:
         raise UsageError("--timed-out cannot be given with --reload: add a query with a negated end to the folder")
     folders = [arguments.output, arguments.late, arguments.bad_rows_to, arguments.checkpoint]
     given = [str(Path(folder).absolute()) for folder in folders if folder is not None]
     if len(set(given)) < len(given):
-        raise UsageError("the checkpoint, matches, late events and bad rows need a folder each")
+        raise UsageError("the checkpoint, matches, late events and bad rows need separate folders")
 
 
 def _queries(arguments: argparse.Namespace) -> Workload | Rules:
@@ -244,7 +244,7 @@ def _fixed_queries(arguments: argparse.Namespace) -> Workload:
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """Spark's settings for a session of our own."""
+    """Spark's settings for a new session."""
     settings = {**SETTINGS, **dict(arguments.conf)}
     if arguments.packages is not None:
         settings[PACKAGES] = arguments.packages
@@ -255,12 +255,14 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
     if before is None:
         return settings
     if dict(arguments.conf).get(PARTITIONS, before) != before:
-        raise UsageError(f"the checkpoint's state has {before} shuffle partitions, which stay: leave out --conf {PARTITIONS}")
+        raise UsageError(
+            f"the checkpoint's state has {before} shuffle partitions, which are fixed: leave out --conf {PARTITIONS}"
+        )
     return {**settings, PARTITIONS: before}
 
 
 def _cores(master: str) -> int | None:
-    """How many cores a local master has; None of a cluster.
+    """The number of cores of a local master; None for a cluster.
 
     >>> _cores("local[3]"), _cores("local"), _cores("yarn")
     (3, 1, None)
@@ -272,7 +274,7 @@ def _cores(master: str) -> int | None:
 
 
 def _partitions_before(checkpoint: Path) -> str | None:
-    """The shuffle partitions of a stream that has run: its state stays where it is, whatever the machine has by now."""
+    """The shuffle partitions of a stream that has run before, which its state fixes, whatever the machine has now."""
     offsets = [path for path in checkpoint.glob("offsets/*") if path.name.isdecimal()]
     if not offsets:
         return None
@@ -309,8 +311,8 @@ def _require_flat(run: StreamRun) -> None:
 
     nested = [name for name, schema in run.schemas.items() if any(pat.is_nested(field.type) for field in schema)]
     if nested:
-        hint = "say with RETURN which columns there are, or choose --format ndjson or parquet"
-        raise BindingError(Problem(f"matches of '{nested[0]}' hold whole events, which CSV cannot", hint=hint))
+        hint = "name columns with RETURN, or choose --format ndjson or parquet"
+        raise BindingError(Problem(f"matches of '{nested[0]}' hold whole events, which CSV cannot represent", hint=hint))
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
@@ -335,11 +337,11 @@ class Printed:
 
 
 def _problems(view: View) -> Callable[[DataFrame, int], None]:
-    """Says which rules are not in force, and why."""
+    """Reports the rules that do not run, and why."""
 
     def say(rows: DataFrame, number: int) -> None:  # noqa: ARG001 - Spark gives the number of the micro-batch
         for row in rows.collect():
-            view.warn(f"'{row['query']}' is not in force: {row['problem']}")
+            view.warn(f"'{row['query']}' is not running: {row['problem']}")
 
     return say
 
@@ -368,7 +370,7 @@ def _write(arguments: argparse.Namespace, run: StreamRun, printed: Printed, view
 
 
 def _report(arguments: argparse.Namespace, totals: Totals, seconds: float) -> None:
-    """What was done, where it is, what was let go of, and how to go on."""
+    """The summary: counts, folders, dropped rows, and how to resume."""
     lines = [summary(totals, seconds)]
     if len(totals.by_query) > 1:
         lines += [f"  {name}: {counted(count, 'match', 'matches')}" for name, count in sorted(totals.by_query.items())]
@@ -381,7 +383,7 @@ def _report(arguments: argparse.Namespace, totals: Totals, seconds: float) -> No
             lines.append(f"{words} are in {folder}")
         elif count and option:
             lines.append(f"{words} were only counted; {option} writes them")
-    lines.append(f"the checkpoint is in {arguments.checkpoint}; the same command goes on from there")
+    lines.append(f"the checkpoint is in {arguments.checkpoint}; the same command resumes from there")
     say("\n".join(lines))
 
 
@@ -389,7 +391,7 @@ def _report(arguments: argparse.Namespace, totals: Totals, seconds: float) -> No
 
 
 def _pair(text: str) -> tuple[str, str]:
-    """`name=value`, both as they stand.
+    """`name=value`, both unchanged.
 
     >>> _pair("maxFilesPerTrigger=10")
     ('maxFilesPerTrigger', '10')
@@ -412,10 +414,10 @@ def _length(text: str) -> str:
     found = _LENGTH.fullmatch(text)
     unit = unit_of(found[2]) if found else None
     if found is None or unit is None or unit is Unit.EVENTS:
-        raise argparse.ArgumentTypeError(f"expected a length of time, as '10 seconds', found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a length of time, such as '10 seconds', found {text!r}")
     return f"{found[1]} {unit.word}"
 
 
 def _delay(text: str) -> str | int:
-    """A length of time, or a number where time is one."""
+    """A length of time, or a number if times are numbers."""
     return int(text) if text.strip().isdecimal() else _length(text)

@@ -1,4 +1,4 @@
-"""What is shown of a stream while it runs and when it ends: a view at a terminal, else a line for every micro-batch."""
+"""The display of a stream while it runs and when it ends: a live view on a terminal, else a line per micro-batch."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
 class View:
-    """Shows nothing of how a stream goes; what has to be said and what is printed are lines."""
+    """Shows no progress; warnings and output are lines."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Leaves what it has shown."""
+        """Ends the display, keeping what it has shown."""
 
     def added(self, batch: Batch) -> None:
-        """Takes a micro-batch that is done."""
+        """Shows a finished micro-batch."""
 
     def show(self, totals: Totals, state: str) -> None:
-        """Takes what the stream has come to, and what it is doing."""
+        """Shows the totals of the stream, and its current activity."""
 
     def print(self, text: str) -> None:
-        """Puts text on standard output."""
+        """Writes text to standard output."""
         put(text, end="")
         sys.stdout.flush()
 
     def warn(self, text: str) -> None:
-        """Says what is wrong while the stream goes on."""
+        """Reports a problem while the stream continues."""
         say(f"warning: {text}")
 
 
 class Lines(View):
-    """A line for every micro-batch, where nobody watches."""
+    """A line per micro-batch, without a terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -54,7 +54,7 @@ class Lines(View):
 
 
 class Watch(View):
-    """The view of a terminal, drawn anew a few times a second; lines pass above it."""
+    """The live view on a terminal, redrawn a few times a second; other lines scroll above it."""
 
     def __init__(self, console: Console, title: str, *, prints: bool) -> None:
         """`prints`: whether standard output is the same terminal."""
@@ -95,7 +95,7 @@ class Watch(View):
 
 
 def view_of(totals: Totals, state: str, title: str, seconds: float) -> RenderableType:
-    """The view: how fast it goes, what came out, what is held."""
+    """The view: rates, output, state."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.table import Table
@@ -187,12 +187,12 @@ def summary(totals: Totals, seconds: float) -> str:
 
 
 def counted(count: int, one: str, many: str) -> str:
-    """A number of things, in words."""
+    """A count with its noun."""
     return f"{count:,} {one if count == 1 else many}"
 
 
 def span(milliseconds: int) -> str:
-    """A length of time as a person reads it.
+    """A length of time for people.
 
     >>> span(250), span(1500), span(95_000), span(90_000_000)
     ('250 ms', '1.5 s', '1 min 35 s', '1 d 1 h')
@@ -210,7 +210,7 @@ def span(milliseconds: int) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes as a person reads it.
+    """A number of bytes for people.
 
     >>> size(950), size(12_345), size(7_000_000_000)
     ('950 B', '12.3 kB', '7.0 GB')
@@ -234,7 +234,7 @@ def _events(count: int | None) -> str:
 
 
 def _moment(text: str | None) -> str:
-    """A moment without what goes without saying.
+    """A timestamp in UTC without redundant parts.
 
     >>> _moment("2026-01-01T00:01:40.000Z"), _moment("2026-01-01T00:01:40.250Z"), _moment(None)
     ('2026-01-01 00:01:40', '2026-01-01 00:01:40.250', '-')
