@@ -68,7 +68,7 @@ test: java browser $(STAMP) ## every test except the long ones
 
 # K=scan: the tests and cases whose names have `scan`.
 quick: $(STAMP) ## unit tests and the cases on three routes, in a minute
-	$(PYTEST) -q -n 2 --dist worksteal -m "not spark and not long and not slow" --routes oracle,embedded,stream-2 $(if $(K),-k "$(K)") tests/unit tests/test_cases.py
+	$(PYTEST) -q -n 2 --dist worksteal -m "not spark and not long and not slow" --routes oracle,embedded,stream-2 $(if $(K),-k "$(K)") tests/unit tests/embedded tests/test_cases.py
 
 fast: $(STAMP) ## the tests that need no JVM, in minutes
 	$(PYTEST) -q -n 2 -m "not spark and not long"

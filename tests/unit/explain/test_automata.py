@@ -18,7 +18,7 @@ from kleene.testing.cases import STAGES, Case, load_all, parse_cases
 from support.strategies import saseplus_examples
 
 EVENTS = pa.schema([("ts", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])
-CASES = [case for case in load_all(Path(__file__).parents[1] / "cases") if case.expected.automaton is not None]
+CASES = [case for case in load_all(Path(__file__).parents[2] / "cases") if case.expected.automaton is not None]
 
 
 def graphs(text: str, *, optimized: bool = True, **options: object) -> list[StateGraph]:

@@ -182,7 +182,7 @@ def test_explain_svg(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_the_pictures_of_the_documentation_are_those_of_its_commands(
     name: str, query: str, figure: str, tmp_path: Path
 ) -> None:
-    docs = Path(__file__).parents[2] / "docs"
+    docs = Path(__file__).parents[3] / "docs"
     page = (docs / f"{name}.md").read_text(encoding="utf-8")
     (text,) = re.findall(rf"```sase {query}\.sase\n(.*?)```", page, re.DOTALL)
     (command,) = re.findall(rf"^kleene (explain {query}\.sase .*--svg.*)$", page, re.MULTILINE)

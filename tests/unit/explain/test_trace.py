@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
+    sys.path.insert(0, str(Path(__file__).parents[2]))  # for `support`
 
 import kleene
 from kleene.common.errors import DataError, PlanningError
@@ -30,7 +30,7 @@ from kleene.testing.cases import Case, CaseError, load_all, parse_cases
 from support.strategies import Example, saseplus_example
 
 CASES = [
-    case for case in load_all(Path(__file__).parents[1] / "cases") if case.expected.runs is not None or case.expected.buffer
+    case for case in load_all(Path(__file__).parents[2] / "cases") if case.expected.runs is not None or case.expected.buffer
 ]
 ALGORITHMS = ("merging", "basic")
 

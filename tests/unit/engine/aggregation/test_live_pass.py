@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`
+    sys.path.insert(0, str(Path(__file__).parents[3]))  # for `support`
 
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError, PlanningError

@@ -16,7 +16,7 @@ from kleene.testing.cases import load
 from support.random_clauses import random_workload
 from support.workload_routes import shared_plan
 
-FIGURES = Path(__file__).parents[1] / "cases" / "multi"
+FIGURES = Path(__file__).parents[2] / "cases" / "multi"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
