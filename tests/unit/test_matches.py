@@ -30,7 +30,8 @@ from kleene.language.parser import parse
 from kleene.pattern import predicates as p
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.operators import NegativeComponent, Transformation
+from kleene.plan.contract import Transformation
+from kleene.plan.operators import NegativeComponent
 from kleene.testing import evaluate as oracle
 from kleene.testing.functions import plain
 from kleene.testing.oracle_negation import negated
