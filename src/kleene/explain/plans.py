@@ -69,7 +69,7 @@ def _sequence_operators(plan: SequencePlan) -> list[Operator]:
     if plan.negation is not None:
         details = _negation(plan, plan.negation, plan.scan.components, plan.scan.partition)
         found.append((f"NG  negation ({NEGATIONS[plan.negation.method]})", details))
-    if plan.window is not None:
+    if plan.window_check is not None:
         time = plan.bound.schema.time
         found.append(("WD  window", [f"last.{time} - first.{time} < {length_text(plan.bound)}"]))
     if plan.selection is not None:

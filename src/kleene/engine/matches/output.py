@@ -40,7 +40,7 @@ from kleene.pattern.operators import Event
 from kleene.pattern.policies import LogicalQuery
 from kleene.pattern.predicates import Expression
 from kleene.pattern.text import query_text
-from kleene.plan.operators import Transformation
+from kleene.plan.contract import Transformation
 
 NULL_WORD = np.uint64(0x5BD1E9955BD1E995)
 

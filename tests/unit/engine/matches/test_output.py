@@ -17,7 +17,7 @@ from kleene.engine.matches.matches import Matches
 from kleene.engine.matches.output import EventHashes, MatchWriter, query_seed
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.operators import Transformation
+from kleene.plan.contract import Transformation
 from kleene.testing import evaluate as oracle
 from kleene.testing.functions import plain
 from support.match_worlds import ARROW, QUERIES, Bindings, World, cases, flat_rows, random_matches, same, world
