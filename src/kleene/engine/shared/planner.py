@@ -101,7 +101,6 @@ class _Drawn:
         self._working = working
         self._starts, self._tests = scan.sets()
         self._looked_at = stretches(len(working), ROWS)
-        self._random = np.random.default_rng(0)
         self._rows: list[Array | None] = [None] * len(group.leaves)
 
     def _rows_of(self, leaf: int) -> Array:
@@ -111,7 +110,7 @@ class _Drawn:
             has = np.zeros(self._starts.size - 1, bool)
             has[np.searchsorted(self._starts, np.flatnonzero(self._tests == leaf), side="right") - 1] = True
             own = self._looked_at[has.take(self._working.masks.take(self._looked_at))]
-            rows = self._rows[leaf] = own.take(self._random.integers(own.size, size=DRAWN)) if own.size else own
+            rows = self._rows[leaf] = own.take(np.random.default_rng(leaf).integers(own.size, size=DRAWN)) if own.size else own
         return rows
 
     def held(self, bound: BoundQuery, condition: Expression, read: Mapping[str, int]) -> int:
