@@ -6,7 +6,7 @@ A pass waits until as many new rows have come as are kept, so the work of going 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from kleene.engine.allowance import Allowance
 from kleene.engine.events.scan import Scan
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.failing import Noticed
-from kleene.engine.matcher import BadRows, Metrics
+from kleene.engine.matcher import BadRows, Found, Metrics, State
 from kleene.engine.passes.restored import integers, require_names
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
@@ -34,10 +34,6 @@ RUN_ROWS = 1 << 18
 
 RowScan = Callable[[pa.RecordBatch], tuple[Array, Array]]
 """Gives the rows of a batch that matter, in order, and a number for each that says which tests it passes."""
-
-
-State = Mapping[str, pa.Array]
-"""What a matcher knows that recent events do not tell, as named columns."""
 
 
 class ScannedPlan(Protocol):
@@ -71,6 +67,8 @@ Audit = Callable[[Any, WorkingSet, int | None, int | None], None]
 
 class WorkingMatcher(ABC):
     """The part of a matcher that takes events in; see `kleene.engine.matcher.Matcher`."""
+
+    output_schemas: Sequence[pa.Schema]
 
     audit: Audit | None = None
     """Given by `kleene.engine.build`; the matchers of an audit have none."""
@@ -106,8 +104,8 @@ class WorkingMatcher(ABC):
             noticed=self.noticed if self.takes_failing else None,
         )
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes the next events in stream order; yields matches that are certain by now."""
+    def feed(self, batch: pa.RecordBatch) -> Iterator[Found]:
+        """Takes the next events in stream order; yields rows that are certain by now."""
         rows, masks = self._relevant(batch)
         if rows.size:
             self._working.add(batch, rows, masks)
@@ -119,14 +117,22 @@ class WorkingMatcher(ABC):
     def compute_only(self, names: Sequence[str]) -> None:  # noqa: B027 - aggregates are computed anyway
         """Lets the matcher leave out other columns than these of its rows, and what has to be computed for them."""
 
-    def finish(self) -> Iterator[pa.RecordBatch]:
+    def finish(self) -> Iterator[Found]:
         """The stream has ended: yields what is left."""
         yield from self._run(None)
 
-    def advance(self, watermark: int) -> Iterator[pa.RecordBatch]:
+    def advance(self, watermark: int) -> Iterator[Found]:
         """All events before the watermark have come: yields what is certain by now."""
         yield from self._run(watermark)
         self.allowance.begin_run()
+
+    def metrics_of(self, query: int) -> Metrics:  # noqa: ARG002 - the work is that for all queries
+        """The work for one of the queries, as far as it can be told from that for the others."""
+        return self.metrics
+
+    def bad_rows_of(self, query: int) -> BadRows:  # noqa: ARG002 - there is one query
+        """The rows set aside that concern one of the queries."""
+        return self.bad_rows
 
     @property
     def chosen(self) -> str:
@@ -175,7 +181,7 @@ class WorkingMatcher(ABC):
         return 0
 
     def restore(self, events: Iterable[pa.RecordBatch], watermark: int, horizon: int | None, state: State) -> None:
-        """Goes on after `advance(watermark)` of a matcher like this one, given the events after its horizon and its state."""
+        """Resumes after `advance(watermark)` of a matcher like this one, given the events after its horizon and its state."""
         for batch in events:
             rows, masks = self._relevant(batch)
             self._working.add(batch, rows, masks)
@@ -206,5 +212,5 @@ class WorkingMatcher(ABC):
         return self._scan(batch)
 
     @abstractmethod
-    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+    def _run(self, watermark: int | None) -> Iterator[Found]:
         """Reports what the events up to the watermark (None: the end of time) make certain."""

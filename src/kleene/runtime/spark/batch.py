@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from kleene.engine.build import build_matcher
+from kleene.engine.build import build_matcher, output_schema
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.distribution.slicing import obstacle
 from kleene.plan.optimizer import Plan
-from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only
+from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only, rows_of
 from kleene.runtime.spark.frame import (
     Answer,
     arrow_schema,
@@ -73,7 +73,7 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str
         events = with_type_codes(plan, events, types)
     # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
-    rows = build_matcher(plan, arrow_schema(frame)).output_schema
+    rows = output_schema(plan, arrow_schema(frame))
     wanted = only(columns, rows)
     output = from_arrow(rows if isinstance(plan, CounterPlan) else wanted)
     ways = (_counted, _sliced, _matched)
@@ -122,7 +122,7 @@ def _match_partition(
             matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
             matcher.compute_only(columns)
             found = match_batches(matcher, chain([first], map(restored, batches)))
-            yield from (rows.select(columns) for rows in found)
+            yield from (rows.select(columns) for rows in rows_of(found))
             dropped = dropped_at_limits(matcher.metrics)
             if dropped:
                 warnings.warn(f"{dropped} in one task: the matches are not all there are", stacklevel=1)  # the executor's log
