@@ -71,7 +71,10 @@ State = Mapping[str, pa.Array]
 
 
 class Matcher(Protocol):
-    """One query, or several that are matched together, over one ordered stream of events."""
+    """One query, or several that are matched together, over one ordered stream of events.
+
+    Bodies are what a matcher does that has nothing of its own to say.
+    """
 
     output_schemas: Sequence[pa.Schema]
     """The columns of the rows, for each query."""
@@ -82,79 +85,70 @@ class Matcher(Protocol):
     @property
     def chosen(self) -> str:
         """How the last events were bound, in words; empty if there is no choice."""
-        ...
+        return ""
 
-    def compute_only(self, names: Sequence[str]) -> None:
+    def compute_only(self, names: Sequence[str]) -> None:  # noqa: ARG002
         """Before any event: lets the matcher leave out other columns than these of its rows, and what has to be computed for
         them.
         """
-        ...
+        return
 
     # Events
 
     def relevant(self, batch: pa.RecordBatch) -> Array:
         """The rows of a batch that matter: those that have a position, where these are counted."""
-        ...
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[Found]:
         """Takes the next events in stream order; yields rows that are certain by now."""
-        ...
 
     def advance(self, watermark: int) -> Iterator[Found]:
         """All events before the watermark have come: yields what is certain by now."""
-        ...
 
     def finish(self) -> Iterator[Found]:
         """The stream has ended: yields what is left."""
-        ...
 
     # What was counted and set aside
 
-    def metrics_of(self, query: int) -> Metrics:
+    def metrics_of(self, query: int) -> Metrics:  # noqa: ARG002
         """The work for one of the queries, as far as it can be told from that for the others."""
-        ...
+        return self.metrics
 
-    def bad_rows_of(self, query: int) -> BadRows:
+    def bad_rows_of(self, query: int) -> BadRows:  # noqa: ARG002
         """The rows set aside that concern one of the queries."""
-        ...
+        return self.bad_rows
 
     # What is kept between calls
 
     @property
     def horizon(self) -> int | None:
         """Events at or before this time will not matter again."""
-        ...
 
     @property
     def memory(self) -> int:
         """With a window: no event matters longer than this."""
-        ...
 
     @property
     def kept(self) -> int:
         """How many events are kept."""
-        ...
 
     @property
     def known(self) -> int:
         """Of how many things something is known besides events."""
-        ...
+        return 0
 
     def due(self, watermark: int) -> int | None:
         """The next watermark at which something happens even if no event comes."""
-        ...
 
     def snapshot(self) -> State:
         """After `advance`: what `restore` needs besides the events since the horizon."""
-        ...
+        return {}
 
     def changes(self) -> pa.RecordBatch | None:
         """After `advance`: of what is known of many things one by one, the rows that changed since the last call.
 
         `restore` gets the last row of each number besides the snapshot. Numbers are in the column `ROW`.
         """
-        ...
+        return None
 
     def restore(self, events: Iterable[pa.RecordBatch], watermark: int, horizon: int | None, state: State) -> None:
         """Resumes after `advance(watermark)` of a matcher like this one, given the events after its horizon and its state."""
-        ...

@@ -211,6 +211,8 @@ def _one_partition(ts: Array, rank: Array, masks: Array) -> Events:
 class SummaryMatcher(WorkingMatcher):
     """Takes in the events of a slice; `summary` has its summary at the end."""
 
+    output_schemas = ()
+
     def __init__(self, plan: CounterPlan, *, run_rows: int = RUN_ROWS) -> None:
         self._shared = alone(plan)
         super().__init__(self._shared, "drop", run_rows, 1)

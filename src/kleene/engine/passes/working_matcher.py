@@ -18,7 +18,7 @@ from kleene.engine.allowance import Allowance
 from kleene.engine.events.scan import Scan
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.failing import Noticed
-from kleene.engine.matcher import BadRows, Found, Metrics, State
+from kleene.engine.matcher import BadRows, Found, Matcher, Metrics, State
 from kleene.engine.passes.restored import integers, require_names
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
@@ -65,10 +65,8 @@ Audit = Callable[[Any, WorkingSet, int | None, int | None], None]
 """`audit(plan, working, reported, watermark)` raises if what a pass noted is an error, see `kleene.engine.audit`."""
 
 
-class WorkingMatcher(ABC):
+class WorkingMatcher(Matcher, ABC):
     """The part of a matcher that takes events in; see `kleene.engine.matcher.Matcher`."""
-
-    output_schemas: Sequence[pa.Schema]
 
     audit: Audit | None = None
     """Given by `kleene.engine.build`; the matchers of an audit have none."""
@@ -114,9 +112,6 @@ class WorkingMatcher(ABC):
                 return
             yield from self._run(self._working.latest)
 
-    def compute_only(self, names: Sequence[str]) -> None:  # noqa: B027 - aggregates are computed anyway
-        """Lets the matcher leave out other columns than these of its rows, and what has to be computed for them."""
-
     def finish(self) -> Iterator[Found]:
         """The stream has ended: yields what is left."""
         yield from self._run(None)
@@ -125,19 +120,6 @@ class WorkingMatcher(ABC):
         """All events before the watermark have come: yields what is certain by now."""
         yield from self._run(watermark)
         self.allowance.begin_run()
-
-    def metrics_of(self, query: int) -> Metrics:  # noqa: ARG002 - the work is that for all queries
-        """The work for one of the queries, as far as it can be told from that for the others."""
-        return self.metrics
-
-    def bad_rows_of(self, query: int) -> BadRows:  # noqa: ARG002 - there is one query
-        """The rows set aside that concern one of the queries."""
-        return self.bad_rows
-
-    @property
-    def chosen(self) -> str:
-        """How the last events were bound, in words; empty if there is no choice."""
-        return ""
 
     @property
     def horizon(self) -> int | None:
@@ -163,22 +145,6 @@ class WorkingMatcher(ABC):
     def memory(self) -> int:
         """With a window: no event matters longer than this."""
         return 2 * max((window for window, _ in self._windows()), default=0)
-
-    def snapshot(self) -> State:
-        """After `advance`: what `restore` needs besides the events since the horizon."""
-        return {}
-
-    def changes(self) -> pa.RecordBatch | None:
-        """After `advance`: of what is known of many things one by one, the rows that changed since the last call.
-
-        `restore` gets the last row of each number besides the snapshot. Numbers are in the column `ROW`.
-        """
-        return None
-
-    @property
-    def known(self) -> int:
-        """Of how many things something is known besides events."""
-        return 0
 
     def restore(self, events: Iterable[pa.RecordBatch], watermark: int, horizon: int | None, state: State) -> None:
         """Resumes after `advance(watermark)` of a matcher like this one, given the events after its horizon and its state."""
