@@ -6,7 +6,7 @@ and stays so far behind the watermark that they are there in time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,24 +41,23 @@ def is_streaming(events: Any) -> bool:
 
 def run_query(item: Query, events: DataFrame, options: Options) -> StreamRun:
     """One query over a streaming DataFrame."""
-    from kleene.runtime.embedded import only
-    from kleene.runtime.spark.stream.run import StreamRun
-
     schema = schema_of_stream(events)
-    found = planned_query(item, schema, options)
-    stage = _stage(events, Stage((), schema, (found,)), options, None)
-    return StreamRun(
-        (stage,), {item.name: only(options.columns, found.schema(schema))}, options.watermark, max_ahead=options.max_ahead
-    )
+    return _run([Stage((), schema, (planned_query(item, schema, options),))], [item.name], events, options, None)
 
 
 def run_workload(workload: Workload, events: DataFrame, options: Options) -> StreamRun:
     """The queries of a workload over a streaming DataFrame."""
+    given, multi = multi_options_of(options)
+    stages = workload.stages(schema_of_stream(events), given, multi)
+    return _run(stages, workload.queries, events, given, multi)
+
+
+def _run(
+    stages: Sequence[Stage], names: Iterable[str], events: DataFrame, options: Options, multi: MultiOptions | None
+) -> StreamRun:
+    from kleene.runtime.embedded import only
     from kleene.runtime.spark.stream.run import StreamRun
 
-    given, multi = multi_options_of(options)
-    base = schema_of_stream(events)
-    stages = workload.stages(base, given, multi)
     watched = tuple(sorted({name for stage in stages if stage.read for name in _types_read(stage)}))
     schemas: dict[str, pa.Schema] = {}
     delays: dict[str, int] = {}
@@ -66,13 +65,11 @@ def run_workload(workload: Workload, events: DataFrame, options: Options) -> Str
     for stage in stages:
         lag = max((delays[composite.query] for composite in stage.read), default=0)
         delays |= {item.name: lag + _delay(item.plan) for item in stage.queries}
-        schemas |= {item.name: item.schema(stage.events) for item in stage.queries}
-        made = _stage(cast_frame(events, stage.events) if stage.read else events, stage, given, multi)
+        schemas |= {item.name: only(options.columns, item.schema(stage.events)) for item in stage.queries}
+        made = _stage(cast_frame(events, stage.events) if stage.read else events, stage, options, multi)
         own = partial(replace, made=tuple(map(_made, stage.read)), lag=lag, watched=() if stage.read else watched)
         found.append(replace(made, narrow=own(made.narrow), wide=own(made.wide)))
-    return StreamRun(
-        tuple(found), {name: schemas[name] for name in workload.queries}, options.watermark, max_ahead=options.max_ahead
-    )
+    return StreamRun(tuple(found), {name: schemas[name] for name in names}, options.watermark, max_ahead=options.max_ahead)
 
 
 def _types_read(stage: Stage) -> Iterator[str]:

@@ -29,7 +29,6 @@ from kleene.runtime.spark.frame import (
     distributed,
     named_batches,
     type_codes,
-    waits_for_arrival,
     with_type_codes,
     worker_interpreter,
 )
@@ -99,7 +98,7 @@ def _sliced(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_ro
 
 def _matched(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer:
     """The matches of relevant events, distributed by key."""
-    events = distributed(plan, events, arrival=waits_for_arrival(plan))
+    events = distributed(plan, events, arrival=plan.waits_for_arrival)
     with worker_interpreter(events):
         matches = events.mapInArrow(_match_partition(plan, bad_rows, types, output.names), output)
     return Answer(matches, f"by {', '.join(plan.keys)}" if plan.keys else f"in one task: {_one_task(plan)}")

@@ -37,7 +37,6 @@ from kleene.runtime.spark.frame import (
     Shuffled,
     arrow_schema,
     numbered,
-    waits_for_arrival,
     worker_interpreter,
 )
 from kleene.runtime.spark.push_down import quoted
@@ -96,7 +95,7 @@ def sliced_matches(plan: Plan, events: DataFrame, *, restored: Restored, bad_row
         return None
     own = restored(pa.RecordBatch.from_pylist([], arrow_schema(events))).schema
     slices, choice, columns = slicing.slices, needs_choice(plan), output.names
-    sent, put_together = blocks(plan, events, slices, arrival=waits_for_arrival(plan))
+    sent, put_together = blocks(plan, events, slices, arrival=plan.waits_for_arrival)
 
     def matched(batches: Batches) -> Batches:
         task = put_together(batches)
