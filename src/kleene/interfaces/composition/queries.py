@@ -75,7 +75,7 @@ class Queries:
         stages: dict[tuple[str, ...], list[PlannedQuery]] = {}
         for name in self.order:
             item, producers = self.queries[name], self.producers(name)
-            with self._naming(name):
+            with self.naming(name):
                 read = [made[other] for other in producers]
                 own, schema = own_options(item, options, read), common_schema(base, read)
                 planned = planned_query(item, schema, own, multi)
@@ -99,7 +99,7 @@ class Queries:
                 plans |= zip(unit.names, unit.plan.members, strict=True)
         return {name: plans[name] for name in self.queries}
 
-    def _naming(self, *names: str) -> AbstractContextManager[None]:
+    def naming(self, *names: str) -> AbstractContextManager[None]:
         """Lets errors say which of several queries they are about."""
         return naming(*names) if len(self.queries) > 1 else nullcontext()
 

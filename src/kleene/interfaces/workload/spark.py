@@ -1,18 +1,13 @@
-"""Workloads over Spark DataFrames: which queries read the same events, and the passes in which these are answered.
-
-Queries that read the same events are a stage: those that read composite events come after the ones that make them. Each stage
-is planned into as few passes over its events as possible (`kleene.plan.distribution.passes`). All but small jobs over samples
-stays lazy.
+"""Workloads over Spark DataFrames: each stage of queries is answered in as few passes over its events as possible
+(`kleene.plan.distribution.passes`). All but small jobs over samples stays lazy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from kleene.interfaces.composition.queries import Stage
-from kleene.interfaces.composition.shared import naming
 from kleene.interfaces.options import Options
 
 if TYPE_CHECKING:
@@ -38,7 +33,7 @@ def run_passes(workload: Workload, events: DataFrame, options: Options, multi: M
         alone = [Pass(item.plan.keys, (item.name,)) for item in stage.queries if item.name in passes.alone]
         for found in (*passes.passes, *alone):
             members = [item for item in stage.queries if item.name in found.queries]
-            with naming(*found.queries) if len(workload.queries) > 1 else nullcontext():
+            with workload.naming(*found.queries):
                 runs |= run_pass(found, members, frame, multi, bad_rows=options.bad_rows or "error")
     return {name: runs[name] for name in workload.queries}
 

@@ -4,9 +4,9 @@ A match of a query with INTO is a composite event: its time is `match_end`, its 
 columns (semantics, section 6). Composite events are added, in stream order, to what the queries that name their type read, and
 to nothing else: every query's matches are what they would be alone over its events.
 
-Queries that make events come before those that read them, so the events are held as one table. Queries that can be are answered
-together (`kleene.interfaces.composition.shared`), the others one by one. On Spark everything stays lazy, and queries share
-passes over the data (`kleene.interfaces.workload.spark`).
+Queries that make events come before those that read them, so the events are held as one table. Queries that can be are matched
+together (`kleene.runtime.units`), the others one by one. On Spark everything stays lazy, and queries share passes over the data
+(`kleene.interfaces.workload.spark`).
 """
 
 from __future__ import annotations
@@ -78,17 +78,17 @@ class Workload(Queries):
         given, multi = multi_options_of(options_of(options))
         if is_spark_frame(events):
             return run_passes(self, events, given, multi)
-        from kleene.runtime.embedded import run_unit
+        from kleene.runtime.embedded import in_stream_order, run_unit
         from kleene.runtime.units import QuerySet
 
         source = held(events)
         base = arrow_schema_of(source)
         runs: dict[str, Run] = {}
         for stage in self.stages(base, given, multi):
-            with self._naming(stage.queries[0].name):
-                read = stage.over(source, base, runs)
+            with self.naming(stage.queries[0].name):
+                read = in_stream_order(stage.over(source, base, runs), stage.queries[0].plan.bound.schema)
             for unit in QuerySet(stage.queries, multi).units():
-                with self._naming(*unit.names):
+                with self.naming(*unit.names):
                     runs |= zip(unit.names, run_unit(unit, read, bad_rows=given.bad_rows or "error"), strict=True)
         return {name: runs[name] for name in self.queries}
 
