@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kleene.plan.optimizer import Plan
     from kleene.runtime.spark.stream.run import Stage as SparkStage
     from kleene.runtime.spark.stream.run import StreamRun
-    from kleene.runtime.stream.plan import Distribution
+    from kleene.runtime.stream.plan import Distribution, Made
     from kleene.runtime.units import PlannedQuery
 
 RESERVED = "reason"
@@ -84,7 +84,7 @@ def _delay(plan: Plan) -> int:
     return (plan.window or 0) if hasattr(plan, "branches") and Due.of(plan).postponed else 0
 
 
-def _made(composite: Composite) -> Any:
+def _made(composite: Composite) -> Made:
     import pyarrow as pa
 
     from kleene.runtime.stream.plan import Made

@@ -40,8 +40,8 @@ BUCKETS = 128
 class Analyzed(AnalyzeResult):
     """What Spark is told about a call, and what its tasks have to know of it."""
 
-    plan: Any = field(default=None, repr=False)
-    events: Any = field(default=None, repr=False)
+    plan: Plan = field(kw_only=True, repr=False)
+    events: pa.Schema = field(kw_only=True, repr=False)
     """The Arrow schema of the columns that travel, as the plan was made for them."""
     bad_rows: str = "error"
 
