@@ -25,7 +25,7 @@ import kleene
 from kleene.common.errors import BindingError, DataError, PlanningError, QuerySyntaxError
 from kleene.interfaces.options import make_options
 from kleene.plan.options import CHOICES
-from kleene.runtime.embedded import in_stream_order
+from kleene.runtime.embedded import in_stream_order, rows_of
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 PAIR = "PATTERN SEQ(A a, B b)"
@@ -67,8 +67,8 @@ def streamed(query: str, events: pa.Table, **options: Any) -> list[dict[str, Any
     parsed = kleene.query(query)
     matcher = parsed.matcher(events.schema, chosen, run_rows=0)
     ordered = in_stream_order(events, parsed.plan_for(events.schema, chosen).bound.schema)
-    found = [rows for batch in ordered.to_batches(max_chunksize=1) for rows in matcher.feed(batch)]
-    return [row for rows in [*found, *matcher.finish()] for row in rows.to_pylist()]
+    found = [rows for batch in ordered.to_batches(max_chunksize=1) for _, rows in matcher.feed(batch)]
+    return [row for rows in [*found, *rows_of(matcher.finish())] for row in rows.to_pylist()]
 
 
 # --- names and options ------------------------------------------------------------------------------------------------
