@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -149,9 +148,7 @@ def test_the_core_of_a_text(text: str, core: str) -> None:
 
 @pytest.mark.parametrize("piece", ["/*", "“", "'a", "`", "-", "*/"])
 def test_the_core_of_a_text_is_found_in_linear_time(piece: str) -> None:
-    began = time.process_time()
-    query_core(piece * 100_001)
-    assert time.process_time() - began < 2
+    query_core(piece * 400_001)  # in quadratic time this would not end
 
 
 def test_a_snapshot_is_read_back_from_json() -> None:
