@@ -36,6 +36,7 @@ def tiny(seed: int) -> Workload:
     return random_workload(seed, count=3, sizes=(3, 4), types=4, repeated=seed % 5 == 0, wide=seed % 7 == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CHOICES["kind"])
 def test_the_best_of_all_plans_is_found(kind: str) -> None:
     """Within 5 % in every one of some tiny workloads; and they are not so tiny that no search is needed."""
