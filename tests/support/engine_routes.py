@@ -20,7 +20,7 @@ import pyarrow as pa
 import kleene
 from kleene.common import errors
 from kleene.common.errors import KleeneError
-from kleene.interfaces.options import make_options
+from kleene.interfaces.options import options_of
 from kleene.interfaces.query import Query
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import events as components
@@ -92,7 +92,7 @@ def cut(batches: Callable[[pa.Table], Iterator[pa.RecordBatch]], plan: Any = Non
     """A matcher fed batch by batch, with a run as often as possible."""
 
     def answer(query: Query, case: Case) -> list[Row]:
-        options = make_options(**given_options(case), plan=plan)
+        options = options_of({**given_options(case), "plan": plan})
         table = case.table()
         ordered = in_stream_order(table, query.plan_for(table.schema, options).bound.schema)
         matcher = query.matcher(table.schema, options, run_rows=0, **tuning)
@@ -246,7 +246,7 @@ def _is_aggregate(text: str) -> bool:
 
 def is_counted(case: Case) -> bool:
     """Whether counters can answer an AGG query: if not, the planner says that it cannot be pushed down."""
-    options = make_options(**given_options(case), plan={"mechanism": "counters"})
+    options = options_of({**given_options(case), "plan": {"mechanism": "counters"}})
     try:
         kleene.query(case.query_text).plan_for(case.table().schema, options)
     except KleeneError as error:
@@ -261,7 +261,7 @@ def _bound(case: Case) -> BoundQuery | None:
     """The bound query of a case; None if there is none, or no plan for it."""
     if case.where not in _BOUND:
         try:
-            plan = kleene.query(case.query_text).plan_for(case.table().schema, make_options(**given_options(case)))
+            plan = kleene.query(case.query_text).plan_for(case.table().schema, options_of(given_options(case)))
             _BOUND[case.where] = plan.bound
         except KleeneError:
             _BOUND[case.where] = None

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from kleene.common.columns import time_values
-from kleene.interfaces.options import make_options
+from kleene.interfaces.options import options_of
 from kleene.interfaces.query import Query
 from kleene.plan.options import AGGREGATE_CHOICES
 from kleene.runtime.units import QuerySet, StreamQuery
@@ -40,7 +40,7 @@ def stream(seed: object, plan: Any = None) -> Route:
 
     def answer(query: Query, case: Case) -> list[Row]:
         table = case.table()
-        options = make_options(**given_options(case), plan=plan)
+        options = options_of({**given_options(case), "plan": plan})
         made = query.plan_for(table.schema, options)
         schema, rng = made.bound.schema, Random(f"{seed}:{case.where}")
         table = table.filter(pa.compute.is_valid(table.column(schema.time)))

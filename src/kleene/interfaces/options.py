@@ -1,143 +1,437 @@
-"""The options of a match: how events are read and a query is run, checked together."""
+"""The options of a match: a record for each, and what is kept of them once they are checked.
+
+`MatchOptions` is the record. The signatures and docstrings of what takes options come from it (`takes_options`), their checks
+(`options_of`), the arguments of the commands (`kleene.interfaces.commands.arguments`), those of `kleene_match` in SQL
+(`kleene.interfaces.sql`), and tables in the documentation. Editors and type checkers read names and types as they stand here.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, Required, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
-from kleene.common.errors import BindingError, Problem, nearest
+from kleene.common.errors import BindingError, Problem, QuerySyntaxError, nearest
 from kleene.pattern.durations import timedelta_of
 
-TIES = ("error", "arrival")
+# --- what is said of an option ----------------------------------------------------------------------------------------
 
 
-BAD_ROWS = ("error", "quarantine", "drop")
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """How the command line has an option."""
+
+    group: str
+    metavar: str
+    """What follows it, and so how that is read; empty where it is one of the allowed values."""
+    help: str
+    name: str = ""
+    """Without the dashes; empty if it is the option's."""
 
 
-OUTPUTS = ("verbose", "compressed")
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """How `kleene_match` has an option."""
+
+    kind: str
+    """Of its values, see `kleene.interfaces.sql`."""
+    example: str
+    text: str = ""
+    """What it does, if that is not what the option does."""
 
 
-ON_ERROR = ("stop", "suspend")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """What is said of one option, wherever it can be given."""
+
+    text: str = ""
+    default: Any = None
+    check: Callable[[Any], Any] = lambda given: given
+    """What is kept of a value; a ValueError says that it is none."""
+    hint: str = ""
+    """How a value is written, for errors."""
+    stream: bool = False
+    """Whether it is of streams only."""
+    flag: Flag | None = None
+    """None: the command line does not have it."""
+    sql: Argument | None = None
+    """None: SQL does not have it."""
+    page: str = ""
+    """Where the documentation says more."""
+
+    @property
+    def sentence(self) -> str:
+        """What it does."""
+        return f"Of a stream: {self.text[0].lower()}{self.text[1:]}" if self.stream else self.text
+
+
+def names_of(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Names from one, or from several."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _types_of(given: Mapping[str, Collection[str]] | None) -> dict[str, frozenset[str]] | None:
+    return None if given is None else {str(name): frozenset(attributes) for name, attributes in given.items()}
+
+
+def _number(given: int | None) -> int | None:
+    if given is not None and given < 1:
+        raise ValueError
+    return given
+
+
+def _length(given: str | dt.timedelta | None) -> dt.timedelta | None:
+    return None if given is None else timedelta_of(given)
+
+
+NUMBER = "it is a number of at least 1"
+
+# --- the record ---------------------------------------------------------------------------------------------------------
+
+
+class EventOptions(TypedDict, total=False):
+    """How events are read."""
+
+    time: Annotated[
+        Required[str],
+        Option(
+            text="The column of timestamps (or of integers; the window is then a plain number).",
+            flag=Flag("events", "COLUMN", "the time column"),
+            sql=Argument("text", "'ts'"),
+        ),
+    ]
+    type: Annotated[
+        str | None,
+        Option(
+            text="The column of event types; without it every row has the one type that the pattern names.",
+            flag=Flag("events", "COLUMN", "the column of event types; without it, every row has the pattern's one type"),
+            sql=Argument("text", "'type'"),
+        ),
+    ]
+    partition_by: Annotated[
+        str | Sequence[str],
+        Option(
+            text="Attributes on which all events of a match must agree, as `[attr]` in WHERE.",
+            default=(),
+            check=names_of,
+            flag=Flag("events", "COLUMNS", "match within equal values of these, as [a, b] does"),
+            sql=Argument("texts", "array('k', 'l')"),
+        ),
+    ]
+    order_by: Annotated[
+        str | Sequence[str],
+        Option(
+            text="Columns that order events of equal time; without them such events are simultaneous.",
+            default=(),
+            check=names_of,
+            flag=Flag("events", "COLUMNS", "the order of events at the same time"),
+            sql=Argument("texts", "array('k', 'l')"),
+        ),
+    ]
+    ties: Annotated[
+        Literal["error", "arrival"],
+        Option(
+            text='Where a total order is needed and two events tie: "error", or "arrival" to take rows as they come.',
+            default="error",
+            flag=Flag("events", "", "accept the order of rows for events at the same time"),
+            page="semantics.md#ties",
+        ),
+    ]
+    schema: Annotated[
+        Mapping[str, Collection[str]] | None,
+        Option(
+            text="The attributes of each event type, as {type: [attribute, ...]}.",
+            check=_types_of,
+            flag=Flag("events", "FILE", 'JSON: the attributes of each event type, {"Exit": ["tag_id"], ...}'),
+            sql=Argument("types", "map('A', array('x'), 'B', array('x', 'y'))"),
+        ),
+    ]
+    bad_rows: Annotated[
+        Literal["error", "quarantine", "drop"] | None,
+        Option(
+            text="What to do with rows whose time, key or type is NULL, or whose type `schema` does not list: "
+            '"error", "quarantine" (set aside, see `run`) or "drop". Without it "error", in a stream "quarantine".',
+            flag=Flag("bad rows", "", "what to do with bad rows (default: error)"),
+            sql=Argument("text", "'drop'", "What to do with rows that cannot be read: 'error' (the default) or 'drop'."),
+            page="bad-input.md",
+        ),
+    ]
+    params: Annotated[
+        Mapping[str, object] | None,
+        Option(
+            text="Values of the names that the query leaves open.",
+            flag=Flag("query", "NAME=VALUE", "a parameter of the query; may be repeated", "param"),
+            sql=Argument("values", "named_struct('low', 5)"),
+        ),
+    ]
+
+
+class MatchOptions(EventOptions, total=False):
+    """How events are read and a query is run: the options of `Query.match`, and of what else matches."""
+
+    plan: Annotated[
+        Any,
+        Option(
+            text="Forces the plan's choices, see `kleene.plan.options`.",
+            flag=Flag("plan", "KEY=VALUE,...", "force parts of the plan, as mechanism=chain,order=c+a+b; may be repeated"),
+            sql=Argument("plan", "'optimized'"),
+            page="plans.md#options",
+        ),
+    ]
+    output: Annotated[
+        Literal["verbose", "compressed"],
+        Option(
+            text='"verbose" has a row per match; "compressed" the shared match buffer as data, to be counted, sampled and read '
+            "with `kleene.count`, `kleene.sample`, `kleene.matches` and `kleene.expand`.",
+            default="verbose",
+            sql=Argument("text", "'compressed'", "'verbose', a row per match (the default), or 'compressed'."),
+        ),
+    ]
+    columns: Annotated[
+        str | Sequence[str],
+        Option(
+            text="The columns that matches are to have, in this order; all of them unless said. Others are not computed: where "
+            "matches are many, their ids take as long as finding them, and on Spark receiving all columns takes longer.",
+            default=(),
+            check=names_of,
+        ),
+    ]
+    limits: Annotated[
+        Any,
+        Option(
+            text="Bounds on live runs, on matches per event and per run, on partial matches, on memory and on the size of "
+            'conditions, and what happens at the first two, as {"runs": ..., "matches": ..., "policy": "error" | '
+            '"keep_newest" | "sample"}; see `kleene.plan.limits`.',
+            flag=Flag(
+                "limits",
+                "NAME=N,...",
+                "any limits: runs, matches, total, partials, memory (bytes), nodes, condition; may be repeated",
+            ),
+            sql=Argument("limits", "named_struct('runs', 1000)", "Bounds on runs, matches and memory."),
+            page="quickstart.md#9-limits",
+        ),
+    ]
+    stats: Annotated[
+        Any,
+        Option(
+            text='What is known of the events, for the planner: from `statistics`, or as {"rates": {"a": 20}, '
+            '"selectivities": {"a.x < b.x": 0.1}}. Without it the planner looks at the events as they come.',
+            flag=Flag(
+                "plan",
+                "FILE",
+                'JSON: what is known of the events, as `kleene statistics` writes it, or {"rates": {"a": 20}}',
+                "statistics",
+            ),
+            page="statistics.md",
+        ),
+    ]
+    watermark: Annotated[
+        str | int | None,
+        Option(
+            text='How much later than others events may come, as Spark\'s `withWatermark` has it ("10 seconds"), or a number '
+            "where time is one. An event that comes later still is late, see `run`.",
+            stream=True,
+            flag=Flag(
+                "running", "TIME", "how much later than others events may come, as '10 seconds'; a number where time is one"
+            ),
+        ),
+    ]
+    buckets: Annotated[
+        int | None,
+        Option(
+            text="Over how many buckets keys are spread; without it as many as there are shuffle partitions.",
+            check=_number,
+            hint=NUMBER,
+            stream=True,
+            sql=Argument("number", "128", "Over how many buckets keys are spread, 128 by default."),
+        ),
+    ]
+    max_events: Annotated[
+        int,
+        Option(
+            text="How many events, and keys with counters, one bucket may keep. A stream that needs more stops, and loses "
+            "nothing.",
+            default=50_000_000,
+            check=_number,
+            hint=NUMBER,
+            stream=True,
+            flag=Flag("limits", "N", "events that one bucket of keys keeps; a stream that needs more stops (default 50000000)"),
+        ),
+    ]
+    on_error: Annotated[
+        Literal["stop", "suspend"] | None,
+        Option(
+            text='What a query that fails does: "stop" the stream, or "suspend" that query, which is a row of `problems`, '
+            'while the others run on. Without it "stop"; of rules "suspend".',
+            stream=True,
+        ),
+    ]
+    budget: Annotated[
+        Any,
+        Option(
+            text="What each query may use in one bucket and micro-batch; one that uses more fails. The default is "
+            '{"seconds": 60, "matches": 1_000_000, "megabytes": 1_000}; where a failure stops the stream, there is none unless '
+            "given.",
+            stream=True,
+        ),
+    ]
+    max_ahead: Annotated[
+        str | dt.timedelta | None,
+        Option(
+            text='How far ahead of the clock the time of a row may be, as "1 day". One that is further ahead is a bad row and '
+            "does not move the watermark. Without it every time counts, as in a table.",
+            check=_length,
+            hint="give a length of time: max_ahead='1 day'",
+            stream=True,
+            flag=Flag(
+                "running",
+                "TIME",
+                "how far ahead of the clock an event may be, as '1 day'; one that is further ahead is a bad row, and does not "
+                "move the watermark (default: any time counts)",
+            ),
+        ),
+    ]
+
+
+class ExploreOptions(MatchOptions, total=False):
+    """What the explorer takes besides: which events, and how much is on its page."""
+
+    key: Annotated[Any, Option()]
+    since: Annotated[Any, Option()]
+    until: Annotated[Any, Option()]
+    show_matches: Annotated[int, Option(default=100_000, check=_number, hint=NUMBER)]
+    show_events: Annotated[int, Option(default=200_000, check=_number, hint=NUMBER)]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How events are read and a query is run; see `Query.match`."""
+    """Checked options: what is kept of each."""
 
     time: str
-    type: str | None = None
-    partition_by: tuple[str, ...] = ()
-    order_by: tuple[str, ...] = ()
-    ties: str = "error"
-    schema: Mapping[str, frozenset[str]] | None = None
-    bad_rows: str | None = None
-    """None: "error"; in a stream "quarantine"."""
-    params: Mapping[str, object] | None = None
-    plan: Any = None
-    output: str = "verbose"
-    columns: tuple[str, ...] = ()
-    """Of matches; none for all."""
-    limits: Any = None
-    stats: Any = None
-    watermark: str | int | None = None
-    buckets: int | None = None
-    max_events: int = 50_000_000
-    on_error: str | None = None
-    """None: "stop"; of rules "suspend"."""
-    budget: Any = None
-    max_ahead: dt.timedelta | None = None
+    type: str | None
+    partition_by: tuple[str, ...]
+    order_by: tuple[str, ...]
+    ties: str
+    schema: Mapping[str, frozenset[str]] | None
+    bad_rows: str | None
+    params: Mapping[str, object] | None
+    plan: Any
+    output: str
+    columns: tuple[str, ...]
+    limits: Any
+    stats: Any
+    watermark: str | int | None
+    buckets: int | None
+    max_events: int
+    on_error: str | None
+    budget: Any
+    max_ahead: dt.timedelta | None
 
 
-def _known_statistics(given: Any) -> Any:
+# --- what follows from it ---------------------------------------------------------------------------------------------
+
+_TYPES: dict[str, Any] = get_type_hints(ExploreOptions)
+
+DESCRIBED: dict[str, Option] = {
+    name: get_args(kind)[1] for name, kind in get_type_hints(ExploreOptions, include_extras=True).items()
+}
+
+OPTIONS = {name: option for name, option in DESCRIBED.items() if name in MatchOptions.__annotations__}
+"""What is said of each option of `match`."""
+
+
+def allowed(name: str) -> tuple[Any, ...]:
+    """The values of an option that has few.
+
+    >>> allowed("ties"), allowed("time")
+    (('error', 'arrival'), ())
+    """
+    kinds = [_TYPES[name], *get_args(_TYPES[name])]
+    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+
+
+def options_of(given: Mapping[str, object]) -> Options:
+    """Checked options from what a user gave.
+
+    >>> options_of({"time": "ts", "partition_by": "k"}).partition_by
+    ('k',)
+    """
+    return Options(**checked(MatchOptions, given))
+
+
+def checked(record: type, given: Mapping[str, object]) -> dict[str, Any]:
+    """What is kept of all options of a record, from those that were given."""
+    known = record.__annotations__
+    for name in given:
+        if name not in known:
+            raise BindingError(Problem(f"unknown option '{name}'", hint=nearest(name, known)))
+    if "time" not in given:
+        raise BindingError(Problem("the option 'time' is missing", hint="name the column of timestamps: time='ts'"))
+    kept: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name in known:
+        option, values = DESCRIBED[name], allowed(name)
+        value = given.get(name, option.default)
+        if values and value != option.default and value not in values:
+            problems.append(Problem(f"{name} cannot be {value!r}", hint=nearest(str(value), values)))
+        try:
+            kept[name] = option.check(value)
+        except ValueError as error:
+            why = f": {error}" if str(error) else ""
+            problems.append(Problem(f"{name} cannot be {value!r}{why}", hint=option.hint))
+    if given.get("columns") and given.get("output", "verbose") != "verbose":
+        message = f"matches in {given['output']} form have all their columns"
+        problems.append(Problem(message, hint="leave out the option columns"))
+    if problems:
+        raise BindingError(problems)
+    return kept
+
+
+Taker = TypeVar("Taker", bound=Callable[..., Any])
+
+
+def takes_options(record: type) -> Callable[[Taker], Taker]:
+    """Says of a function with `**options: Unpack[record]` which these are, to `help`, `inspect.signature` and notebooks.
+
+    A docstring that ends with a list of arguments goes on with the options.
+    """
+
+    def described(taker: Taker) -> Taker:
+        signature = inspect.signature(taker)
+        own = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
+        options = [_parameter(name) for name in DESCRIBED if name in record.__annotations__]
+        taker.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        text = inspect.getdoc(taker) or ""
+        if "\nArgs:\n" in text:
+            taker.__doc__ = "\n".join([text, *(line for item in options for line in _described(item.name))])
+        return taker
+
+    return described
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    kind = re.sub(r"Optional\[(.*)\]$", r"\1 | None", inspect.formatannotation(_TYPES[name]))
+    kind = kind.replace("collections.abc.", "").replace("datetime.", "dt.")
+    default = inspect.Parameter.empty if name == "time" else DESCRIBED[name].default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _described(name: str) -> list[str]:
+    return textwrap.wrap(f"{name}: {DESCRIBED[name].sentence}", 120, initial_indent=" " * 4, subsequent_indent=" " * 8)
+
+
+def known_statistics(given: Any) -> Any:
     """Statistics as a user wrote them, with conditions as the language prints them."""
     if not isinstance(given, Mapping) or not isinstance(given.get("selectivities"), Mapping):
         return given
     return {**given, "selectivities": {_canonical(str(text)): value for text, value in given["selectivities"].items()}}
 
 
-def make_options(
-    time: str,
-    type: str | None = None,
-    partition_by: str | Sequence[str] = (),
-    order_by: str | Sequence[str] = (),
-    ties: str = "error",
-    schema: Mapping[str, Sequence[str]] | None = None,
-    bad_rows: str | None = None,
-    params: Mapping[str, object] | None = None,
-    plan: Any = None,
-    output: str = "verbose",
-    columns: str | Sequence[str] = (),
-    limits: Any = None,
-    stats: Any = None,
-    watermark: str | int | None = None,
-    buckets: int | None = None,
-    max_events: int = 50_000_000,
-    on_error: str | None = None,
-    budget: Any = None,
-    max_ahead: str | dt.timedelta | None = None,
-) -> Options:
-    """Checked options from what a user gave."""
-    problems = []
-    for option, value, allowed in (("ties", ties, TIES), ("bad_rows", bad_rows, BAD_ROWS), ("output", output, OUTPUTS)):
-        if value not in allowed and not (option == "bad_rows" and value is None):
-            problems.append(Problem(f"{option} cannot be {value!r}", hint=nearest(str(value), allowed)))
-    if on_error not in (None, *ON_ERROR):
-        problems.append(Problem(f"on_error cannot be {on_error!r}", hint=nearest(str(on_error), ON_ERROR)))
-    for option, count in (("buckets", buckets), ("max_events", max_events)):
-        if count is not None and count < 1:
-            problems.append(Problem(f"{option} cannot be {count!r}", hint="it is a number of at least 1"))
-    if columns and output != "verbose":
-        problems.append(Problem(f"matches in {output} form have all their columns", hint="leave out the option columns"))
-    ahead = None
-    try:
-        ahead = None if max_ahead is None else timedelta_of(max_ahead)
-    except ValueError as error:
-        problems.append(Problem(f"max_ahead cannot be {max_ahead!r}: {error}", hint="give a length of time: max_ahead='1 day'"))
-    if problems:
-        raise BindingError(problems)
-    types = None if schema is None else {str(name): frozenset(attributes) for name, attributes in schema.items()}
-    return Options(
-        time,
-        type,
-        _names(partition_by),
-        _names(order_by),
-        ties,
-        types,
-        bad_rows,
-        params,
-        plan,
-        output,
-        _names(columns),
-        limits,
-        stats,
-        watermark,
-        buckets,
-        max_events,
-        on_error,
-        budget,
-        ahead,
-    )
-
-
-def options_of(given: Mapping[str, Any]) -> Options:
-    """Checked options from keyword arguments."""
-    known = list(Options.__dataclass_fields__)
-    for name in given:
-        if name not in known:
-            raise BindingError(Problem(f"unknown option '{name}'", hint=nearest(name, known)))
-    if "time" not in given:
-        raise BindingError(Problem("the option 'time' is missing", hint="name the column of timestamps: time='ts'"))
-    return make_options(**given)
-
-
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
 def _canonical(text: str) -> str:
-    from kleene.common.errors import QuerySyntaxError
     from kleene.language.parser import parse
     from kleene.pattern.text import expression_text
 

@@ -47,17 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
     source, events = _inputs(arguments)
     name, text = shared.query_text(arguments.query, source)
     queries = shared.run_queries(name, text, arguments.others, shared.functions(arguments))
-    options = {
-        **shared.roles(arguments),
-        "plan": shared.plan(arguments),
-        "output": "compressed" if arguments.compressed else "verbose",
-        "limits": shared.limits(arguments),
-    }
-    known = shared.statistics(arguments)
+    options = shared.options(arguments)
     if arguments.analyze:
-        plans: dict[str, Any] = {name: queries[name].explain(events, analyze=True, stats=known, **options)}
+        plans: dict[str, Any] = {name: queries[name].explain(events, analyze=True, **options)}
     else:
-        plans = {**queries.explain(events.schema, stats=known and {name: known}, **options)}
+        plans = {**queries.explain(events.schema, **shared.by_name(name, options))}
     put("\n\n".join(str(plans[own]) for own in queries.order))
     if arguments.svg is not None:
         Path(arguments.svg).write_text(plans[name].svg(), encoding="utf-8")

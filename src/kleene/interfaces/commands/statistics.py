@@ -76,8 +76,8 @@ def _embedded(arguments: argparse.Namespace, query: Query, paths: list[str], pro
     from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.options import LazyOptions
 
-    roles = shared.roles(arguments)
-    roles["partition_by"] = [*roles["partition_by"], *query.logical.group_by]
+    roles = shared.options(arguments)
+    roles["partition_by"] = [*roles.get("partition_by", ()), *query.logical.group_by]
     query = _matching(query)
     schema, _ = events.stream(paths, progress)
     plan = query.plan_for(schema, replace(options_of(roles), plan=LazyOptions()))
@@ -99,7 +99,7 @@ def _on_spark(arguments: argparse.Namespace, query: Query, paths: list[str]) -> 
     from kleene.interfaces.commands import spark
 
     with spark.session(arguments.master) as session:
-        return query.statistics(spark.read(session, paths), fraction=arguments.fraction, **shared.roles(arguments))
+        return query.statistics(spark.read(session, paths), fraction=arguments.fraction, **shared.options(arguments))
 
 
 def _share(text: str) -> float:

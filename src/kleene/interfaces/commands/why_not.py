@@ -28,12 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_range(parser)
     parser.add_argument("--nearest", metavar="N", type=shared.count, default=5, help="near misses that are shown (default 5)")
     parser.add_argument("--format", choices=["text", "json"], default="text", help="how the report is written (default: text)")
-    parser.add_argument(
-        "--bad-rows",
-        choices=["error", "drop"],
-        default="error",
-        help="rows that cannot be read (default: error)",
-    )
+    bad_rows = {"choices": ["error", "drop"], "help": "rows that cannot be read (default: error)"}
+    shared.add_options(parser, "bad rows", bad_rows=bad_rows)
     shared.add_roles(parser, time_required=True)
     shared.add_parameters(parser)
     group = parser.add_argument_group("how it runs")
@@ -51,12 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kleene.interfaces.query import query
 
     asked = query(text, name=name, functions=shared.functions(arguments))
-    options: dict[str, Any] = {
-        **shared.roles(arguments),
-        "bad_rows": arguments.bad_rows,
-        **shared.range_of(arguments),
-        "nearest": arguments.nearest,
-    }
+    options = {**shared.options(arguments), **shared.range_of(arguments), "nearest": arguments.nearest}
     if arguments.engine == "spark":
         from kleene.interfaces.commands import spark
 

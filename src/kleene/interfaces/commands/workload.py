@@ -73,19 +73,14 @@ def _plan(arguments: argparse.Namespace) -> dict[str, Any] | None:
     from kleene.plan.multi.search import MultiOptions
 
     search = {"search": arguments.search, "seconds": arguments.seconds}
-    plan = {**(shared.plan(arguments) or {}), **{name: value for name, value in search.items() if value is not None}}
+    plan = {**shared.options(arguments).get("plan", {}), **{name: value for name, value in search.items() if value is not None}}
     if plan.keys() & {spec.name for spec in fields(MultiOptions)}:
         plan = {"mechanism": "multi", **plan}
     return plan or None
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {
-        **shared.roles(arguments),
-        "plan": _plan(arguments),
-        "limits": shared.limits(arguments),
-        "stats": shared.statistics(arguments),
-    }
+    return {**shared.options(arguments), "plan": _plan(arguments)}
 
 
 def _columns(arguments: argparse.Namespace) -> Any:
@@ -136,7 +131,7 @@ def _require_fitting(arguments: argparse.Namespace, queries: Workload, source: A
     from kleene.interfaces.workload.sources import gathered, query_files
     from kleene.interfaces.workload.workload import Workload
 
-    schema, roles = arrow_schema_of(source), shared.roles(arguments)
+    schema, roles = arrow_schema_of(source), shared.options(arguments)
     files = {file.stem: str(file) for file in query_files(Path(arguments.folder))}
     fitting: set[str] = set()
     errors: list[tuple[str, KleeneError]] = []
@@ -236,9 +231,7 @@ def _add_match(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("events", metavar="EVENTS", nargs="+", help="the files of events")
     shared.add_roles(parser, time_required=True)
     bad = parser.add_argument_group("bad rows (no time, no key, no type, or a type that --schema does not list)")
-    bad.add_argument(
-        "--bad-rows", choices=["error", "quarantine", "drop"], default="error", help="what to do with them (default: error)"
-    )
+    shared.add_options(bad, "bad rows")
     bad.add_argument("--quarantine", metavar="FILE", help="write them to this file, with the reason, once for each query")
     out = parser.add_argument_group("output")
     out.add_argument("--out", metavar="DIR", help="write a file for each query into this folder, named as the query")
@@ -285,7 +278,7 @@ def _embedded(arguments: argparse.Namespace, queries: Workload, progress: Progre
 
     schema, batches = events.stream(arguments.events, progress)
     with warnings.catch_warnings(action="ignore"):  # the lines of the queries say the same
-        runs = queries.run(pa.Table.from_batches(batches, schema), bad_rows=arguments.bad_rows, **_options(arguments))
+        runs = queries.run(pa.Table.from_batches(batches, schema), **_options(arguments))
     return {
         name: Found(run.matches, run.bad_rows, run.metrics.bad, dropped_at_limits(run.metrics)) for name, run in runs.items()
     }
@@ -297,7 +290,7 @@ def _on_spark(arguments: argparse.Namespace, queries: Workload, progress: Progre
     with spark.session(arguments.master) as session:
         frame = spark.read(session, arguments.events)
         found: dict[str, Found] = {}
-        for name, run in queries.run(frame, bad_rows=arguments.bad_rows, **_options(arguments)).items():
+        for name, run in queries.run(frame, **_options(arguments)).items():
             aside = run.bad_rows.toArrow() if arguments.bad_rows == "quarantine" else None
             found[name] = Found(run.matches.toArrow(), aside, 0 if aside is None else aside.num_rows)
         progress.add(frame.count())

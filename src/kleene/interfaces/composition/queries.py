@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kleene.common.errors import BindingError, Problem, nearest
 from kleene.interfaces.composition.composites import Composite, common_schema, composite_of, own_options
@@ -16,7 +16,7 @@ from kleene.interfaces.composition.shared import (
     naming,
 )
 from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
-from kleene.interfaces.options import Options, options_of
+from kleene.interfaces.options import MatchOptions, Options, options_of
 from kleene.pattern.operators import events as components
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Queries:
         except CycleError as error:
             raise _cycle(error.args[1]) from None
 
-    def plans_for(self, events: Any, **options: Any) -> dict[str, Plan]:
+    def plans_for(self, events: Any, **options: Unpack[MatchOptions]) -> dict[str, Plan]:
         """The plan of every query for events of these columns."""
         given = options_of(options)
         self._require_composable(given)
