@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import kleene
-from kleene.interfaces.options import OPTIONS, MatchOptions, Option, allowed
+from kleene.interfaces.options import ARGUMENTS, FLAGS, OPTIONS, MatchOptions, Option, allowed
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 TABLES = (PAGE.with_name("command.md"), PAGE.with_name("sql.md"))
@@ -49,37 +49,36 @@ from kleene import *
 """
 
 
-FLAGS = "| option | in Python | |"
-ARGUMENTS = "| argument | | for example |"
+FLAG_TABLE = "| option | in Python | |"
+ARGUMENT_TABLE = "| argument | | for example |"
 """How the tables of options begin, in `docs/command.md` and in `docs/sql.md`."""
 
 
 def flags() -> str:
     """The options of `match` that its command has under a name of their own."""
-    rows = [FLAGS, "|---|---|---|"]
-    for name, option in OPTIONS.items():
-        if option.flag is None or option.stream:
-            continue
-        values = option.flag.metavar or "\\|".join(allowed(name))
-        words = (option.flag.name or name).replace("_", "-")
+    rows = [FLAG_TABLE, "|---|---|---|"]
+    for name, flag in FLAGS.items():
+        option = OPTIONS[name]
+        values = flag.metavar or "\\|".join(allowed(name))
+        words = (flag.name or name).replace("_", "-")
         more = f"; see {_link(option)}" if option.page else ""
-        rows.append(f"| `--{words} {values}` | `{name}` | {option.flag.help}{more} |")
+        if not option.stream:
+            rows.append(f"| `--{words} {values}` | `{name}` | {flag.help}{more} |")
     return "\n".join(rows)
 
 
 def arguments() -> str:
     """The arguments of `kleene_match`."""
     rows = [
-        ARGUMENTS,
+        ARGUMENT_TABLE,
         "|---|---|---|",
         "| `events`, the first | The events, a table. | `TABLE(name)`, `TABLE(SELECT ...)` |",
         "| `query`, the second | The text of the query. | `'PATTERN SEQ(A a, B b)'` |",
     ]
-    for name, option in OPTIONS.items():
-        if option.sql is not None:
-            text = (option.sql.text or option.text).replace("|", "\\|")
-            more = f" See {_link(option)}." if option.page else ""
-            rows.append(f"| `{name}` | {text}{more} | `{name} => {option.sql.example}` |")
+    for name, argument in ARGUMENTS.items():
+        option = OPTIONS[name]
+        more = f" See {_link(option)}." if option.page else ""
+        rows.append(f"| `{name}` | {argument.text or option.text}{more} | `{name} => {argument.example}` |")
     return "\n".join(rows)
 
 
@@ -89,7 +88,7 @@ def _link(option: Option) -> str:
 
 def with_tables(text: str) -> str:
     """A page with its table of options as the code has it."""
-    for head, table in ((FLAGS, flags()), (ARGUMENTS, arguments())):
+    for head, table in ((FLAG_TABLE, flags()), (ARGUMENT_TABLE, arguments())):
         before, found, after = text.partition(head)
         if found:
             text = "".join((before, table, "\n\n", after.partition("\n\n")[2]))

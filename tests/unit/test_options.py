@@ -14,7 +14,9 @@ import kleene
 from kleene.interfaces import cli
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.options import (
+    ARGUMENTS,
     DESCRIBED,
+    FLAGS,
     OPTIONS,
     EventOptions,
     ExploreOptions,
@@ -24,7 +26,7 @@ from kleene.interfaces.options import (
     options_of,
 )
 from kleene.interfaces.rules import Rules
-from kleene.interfaces.sql import ARGUMENTS, KINDS
+from kleene.interfaces.sql import KINDS
 from support import api_page
 
 TAKERS: dict[Any, Any] = {
@@ -103,20 +105,16 @@ def test_an_option_that_is_none_is_named() -> None:
 # --- the command line -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.flag])
+@pytest.mark.parametrize("name", FLAGS)
 def test_a_flag_is_there_once_in_every_command_that_has_its_group(name: str) -> None:
-    option = OPTIONS[name]
-    assert option.flag is not None
-    flag = "--" + (option.flag.name or name).replace("_", "-")
-    found = {}
-    for command in COMMANDS:
-        for action in parser_of(command)._actions:
-            if flag in action.option_strings:
-                found[command] = action
-    assert found, f"no command has {flag}: no command has the group '{option.flag.group}'"
-    assert set(found) == {"stream"} if option.stream else "stream" in found or "match" in found
+    flag = FLAGS[name]
+    written = "--" + (flag.name or name).replace("_", "-")
+    actions = [(command, action) for command in COMMANDS for action in parser_of(command)._actions]
+    found = {command: action for command, action in actions if written in action.option_strings}
+    assert found, f"no command has {written}: no command has the group '{flag.group}'"
+    assert set(found) == {"stream"} if OPTIONS[name].stream else {"stream", "match"} <= set(found)
     for action in found.values():
-        assert action.metavar == (option.flag.metavar or None)
+        assert action.metavar == (flag.metavar or None)
         if action.choices is not None:
             assert set(action.choices) <= set(allowed(name))
 
@@ -149,4 +147,4 @@ def test_every_argument_of_sql_has_a_kind_that_is_checked() -> None:
 def test_tables_of_options_are_up_to_date(path: Any) -> None:
     text = path.read_text(encoding="utf-8")
     assert api_page.with_tables(text) == text, f"write the table again: {api_page.COMMAND}"
-    assert api_page.FLAGS in text or api_page.ARGUMENTS in text
+    assert api_page.FLAG_TABLE in text or api_page.ARGUMENT_TABLE in text

@@ -18,7 +18,30 @@ from typing import Annotated, Any, Literal, Required, TypedDict, TypeVar, get_ar
 from kleene.common.errors import BindingError, Problem, QuerySyntaxError, nearest
 from kleene.pattern.durations import timedelta_of
 
+Said = TypeVar("Said")
+Taker = TypeVar("Taker", bound=Callable[..., Any])
+
 # --- what is said of an option ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What an option does."""
+
+    text: str = ""
+    default: Any = None
+    check: Callable[[Any], Any] = lambda given: given
+    """What is kept of a value; a ValueError says that it is none."""
+    hint: str = ""
+    """How a value is written, for errors."""
+    stream: bool = False
+    """Whether it is of streams only."""
+    page: str = ""
+    """Where the documentation says more."""
+
+    @property
+    def sentence(self) -> str:
+        return f"Of a stream: {self.text[0].lower()}{self.text[1:]}" if self.stream else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +49,7 @@ class Flag:
     """How the command line has an option."""
 
     group: str
+    """Under which title commands have it; empty for none."""
     metavar: str
     """What follows it, and so how that is read; empty where it is one of the allowed values."""
     help: str
@@ -42,31 +66,6 @@ class Argument:
     example: str
     text: str = ""
     """What it does, if that is not what the option does."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """What is said of one option, wherever it can be given."""
-
-    text: str = ""
-    default: Any = None
-    check: Callable[[Any], Any] = lambda given: given
-    """What is kept of a value; a ValueError says that it is none."""
-    hint: str = ""
-    """How a value is written, for errors."""
-    stream: bool = False
-    """Whether it is of streams only."""
-    flag: Flag | None = None
-    """None: the command line does not have it."""
-    sql: Argument | None = None
-    """None: SQL does not have it."""
-    page: str = ""
-    """Where the documentation says more."""
-
-    @property
-    def sentence(self) -> str:
-        """What it does."""
-        return f"Of a stream: {self.text[0].lower()}{self.text[1:]}" if self.stream else self.text
 
 
 def names_of(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -88,9 +87,16 @@ def _length(given: str | dt.timedelta | None) -> dt.timedelta | None:
     return None if given is None else timedelta_of(given)
 
 
+EVENTS = "the events"
+BAD_ROWS = "bad rows (no time, no key, no type, or a type that --schema does not list)"
+LIMITS = "limits (of patterns that match far too much)"
+PLAN = "the plan"
+RUNNING = "how it runs"
+"""Titles of the command line."""
+
 NUMBER = "it is a number of at least 1"
 
-# --- the record ---------------------------------------------------------------------------------------------------------
+# --- the record -------------------------------------------------------------------------------------------------------
 
 
 class EventOptions(TypedDict, total=False):
@@ -98,75 +104,60 @@ class EventOptions(TypedDict, total=False):
 
     time: Annotated[
         Required[str],
-        Option(
-            text="The column of timestamps (or of integers; the window is then a plain number).",
-            flag=Flag("events", "COLUMN", "the time column"),
-            sql=Argument("text", "'ts'"),
-        ),
+        Option("The column of timestamps (or of integers; the window is then a plain number)."),
+        Flag(EVENTS, "COLUMN", "the time column"),
+        Argument("text", "'ts'"),
     ]
     type: Annotated[
         str | None,
-        Option(
-            text="The column of event types; without it every row has the one type that the pattern names.",
-            flag=Flag("events", "COLUMN", "the column of event types; without it, every row has the pattern's one type"),
-            sql=Argument("text", "'type'"),
-        ),
+        Option("The column of event types; without it every row has the one type that the pattern names."),
+        Flag(EVENTS, "COLUMN", "the column of event types; without it, every row has the pattern's one type"),
+        Argument("text", "'type'"),
     ]
     partition_by: Annotated[
         str | Sequence[str],
-        Option(
-            text="Attributes on which all events of a match must agree, as `[attr]` in WHERE.",
-            default=(),
-            check=names_of,
-            flag=Flag("events", "COLUMNS", "match within equal values of these, as [a, b] does"),
-            sql=Argument("texts", "array('k', 'l')"),
-        ),
+        Option("Attributes on which all events of a match must agree, as `[attr]` in WHERE.", default=(), check=names_of),
+        Flag(EVENTS, "COLUMNS", "match within equal values of these, as [a, b] does"),
+        Argument("texts", "array('k', 'l')"),
     ]
     order_by: Annotated[
         str | Sequence[str],
         Option(
-            text="Columns that order events of equal time; without them such events are simultaneous.",
-            default=(),
-            check=names_of,
-            flag=Flag("events", "COLUMNS", "the order of events at the same time"),
-            sql=Argument("texts", "array('k', 'l')"),
+            "Columns that order events of equal time; without them such events are simultaneous.", default=(), check=names_of
         ),
+        Flag(EVENTS, "COLUMNS", "the order of events at the same time"),
+        Argument("texts", "array('k', 'l')"),
     ]
     ties: Annotated[
         Literal["error", "arrival"],
         Option(
-            text='Where a total order is needed and two events tie: "error", or "arrival" to take rows as they come.',
+            'Where a total order is needed and two events tie: "error", or "arrival" to take rows as they come.',
             default="error",
-            flag=Flag("events", "", "accept the order of rows for events at the same time"),
             page="semantics.md#ties",
         ),
+        Flag(EVENTS, "", "accept the order of rows for events at the same time"),
     ]
     schema: Annotated[
         Mapping[str, Collection[str]] | None,
-        Option(
-            text="The attributes of each event type, as {type: [attribute, ...]}.",
-            check=_types_of,
-            flag=Flag("events", "FILE", 'JSON: the attributes of each event type, {"Exit": ["tag_id"], ...}'),
-            sql=Argument("types", "map('A', array('x'), 'B', array('x', 'y'))"),
-        ),
+        Option("The attributes of each event type, as {type: [attribute, ...]}.", check=_types_of),
+        Flag(EVENTS, "FILE", 'JSON: the attributes of each event type, {"Exit": ["tag_id"], ...}'),
+        Argument("types", "map('A', array('x'), 'B', array('x', 'y'))"),
     ]
     bad_rows: Annotated[
         Literal["error", "quarantine", "drop"] | None,
         Option(
-            text="What to do with rows whose time, key or type is NULL, or whose type `schema` does not list: "
+            "What to do with rows whose time, key or type is NULL, or whose type `schema` does not list: "
             '"error", "quarantine" (set aside, see `run`) or "drop". Without it "error", in a stream "quarantine".',
-            flag=Flag("bad rows", "", "what to do with bad rows (default: error)"),
-            sql=Argument("text", "'drop'", "What to do with rows that cannot be read: 'error' (the default) or 'drop'."),
             page="bad-input.md",
         ),
+        Flag(BAD_ROWS, "", "what to do with bad rows (default: error)"),
+        Argument("text", "'drop'", "What to do with rows that cannot be read: 'error' (the default) or 'drop'."),
     ]
     params: Annotated[
         Mapping[str, object] | None,
-        Option(
-            text="Values of the names that the query leaves open.",
-            flag=Flag("query", "NAME=VALUE", "a parameter of the query; may be repeated", "param"),
-            sql=Argument("values", "named_struct('low', 5)"),
-        ),
+        Option("Values of the names that the query leaves open."),
+        Flag("", "NAME=VALUE", "a parameter of the query; may be repeated", "param"),
+        Argument("values", "named_struct('low', 5)"),
     ]
 
 
@@ -175,26 +166,23 @@ class MatchOptions(EventOptions, total=False):
 
     plan: Annotated[
         Any,
-        Option(
-            text="Forces the plan's choices, see `kleene.plan.options`.",
-            flag=Flag("plan", "KEY=VALUE,...", "force parts of the plan, as mechanism=chain,order=c+a+b; may be repeated"),
-            sql=Argument("plan", "'optimized'"),
-            page="plans.md#options",
-        ),
+        Option("Forces the plan's choices, see `kleene.plan.options`.", page="plans.md#options"),
+        Flag(PLAN, "KEY=VALUE,...", "force parts of the plan, as mechanism=chain,order=c+a+b; may be repeated"),
+        Argument("plan", "'optimized'"),
     ]
     output: Annotated[
         Literal["verbose", "compressed"],
         Option(
-            text='"verbose" has a row per match; "compressed" the shared match buffer as data, to be counted, sampled and read '
+            '"verbose" has a row per match; "compressed" the shared match buffer as data, to be counted, sampled and read '
             "with `kleene.count`, `kleene.sample`, `kleene.matches` and `kleene.expand`.",
             default="verbose",
-            sql=Argument("text", "'compressed'", "'verbose', a row per match (the default), or 'compressed'."),
         ),
+        Argument("text", "'compressed'", "'verbose', a row per match (the default), or 'compressed'."),
     ]
     columns: Annotated[
         str | Sequence[str],
         Option(
-            text="The columns that matches are to have, in this order; all of them unless said. Others are not computed: where "
+            "The columns that matches are to have, in this order; all of them unless said. Others are not computed: where "
             "matches are many, their ids take as long as finding them, and on Spark receiving all columns takes longer.",
             default=(),
             check=names_of,
@@ -203,69 +191,66 @@ class MatchOptions(EventOptions, total=False):
     limits: Annotated[
         Any,
         Option(
-            text="Bounds on live runs, on matches per event and per run, on partial matches, on memory and on the size of "
+            "Bounds on live runs, on matches per event and per run, on partial matches, on memory and on the size of "
             'conditions, and what happens at the first two, as {"runs": ..., "matches": ..., "policy": "error" | '
             '"keep_newest" | "sample"}; see `kleene.plan.limits`.',
-            flag=Flag(
-                "limits",
-                "NAME=N,...",
-                "any limits: runs, matches, total, partials, memory (bytes), nodes, condition; may be repeated",
-            ),
-            sql=Argument("limits", "named_struct('runs', 1000)", "Bounds on runs, matches and memory."),
             page="quickstart.md#9-limits",
         ),
+        Flag(
+            LIMITS,
+            "NAME=N,...",
+            "any limits: runs, matches, total, partials, memory (bytes), nodes, condition; may be repeated",
+        ),
+        Argument("limits", "named_struct('runs', 1000)", "Bounds on runs, matches and memory."),
     ]
     stats: Annotated[
         Any,
         Option(
-            text='What is known of the events, for the planner: from `statistics`, or as {"rates": {"a": 20}, '
+            'What is known of the events, for the planner: from `statistics`, or as {"rates": {"a": 20}, '
             '"selectivities": {"a.x < b.x": 0.1}}. Without it the planner looks at the events as they come.',
-            flag=Flag(
-                "plan",
-                "FILE",
-                'JSON: what is known of the events, as `kleene statistics` writes it, or {"rates": {"a": 20}}',
-                "statistics",
-            ),
             page="statistics.md",
+        ),
+        Flag(
+            PLAN,
+            "FILE",
+            'JSON: what is known of the events, as `kleene statistics` writes it, or {"rates": {"a": 20}}',
+            "statistics",
         ),
     ]
     watermark: Annotated[
         str | int | None,
         Option(
-            text='How much later than others events may come, as Spark\'s `withWatermark` has it ("10 seconds"), or a number '
+            'How much later than others events may come, as Spark\'s `withWatermark` has it ("10 seconds"), or a number '
             "where time is one. An event that comes later still is late, see `run`.",
             stream=True,
-            flag=Flag(
-                "running", "TIME", "how much later than others events may come, as '10 seconds'; a number where time is one"
-            ),
         ),
+        Flag(RUNNING, "TIME", "how much later than others events may come, as '10 seconds'; a number where time is one"),
     ]
     buckets: Annotated[
         int | None,
         Option(
-            text="Over how many buckets keys are spread; without it as many as there are shuffle partitions.",
+            "Over how many buckets keys are spread; without it as many as there are shuffle partitions.",
             check=_number,
             hint=NUMBER,
             stream=True,
-            sql=Argument("number", "128", "Over how many buckets keys are spread, 128 by default."),
         ),
+        Argument("number", "128", "Over how many buckets keys are spread, 128 by default."),
     ]
     max_events: Annotated[
         int,
         Option(
-            text="How many events, and keys with counters, one bucket may keep. A stream that needs more stops, and loses "
-            "nothing.",
+            "How many events, and keys with counters, one bucket may keep. A stream that needs more stops, and loses nothing.",
             default=50_000_000,
             check=_number,
             hint=NUMBER,
             stream=True,
-            flag=Flag("limits", "N", "events that one bucket of keys keeps; a stream that needs more stops (default 50000000)"),
         ),
+        Flag(LIMITS, "N", "events that one bucket of keys keeps; a stream that needs more stops (default 50000000)"),
     ]
     on_error: Annotated[
         Literal["stop", "suspend"] | None,
         Option(
-            text='What a query that fails does: "stop" the stream, or "suspend" that query, which is a row of `problems`, '
+            'What a query that fails does: "stop" the stream, or "suspend" that query, which is a row of `problems`, '
             'while the others run on. Without it "stop"; of rules "suspend".',
             stream=True,
         ),
@@ -273,7 +258,7 @@ class MatchOptions(EventOptions, total=False):
     budget: Annotated[
         Any,
         Option(
-            text="What each query may use in one bucket and micro-batch; one that uses more fails. The default is "
+            "What each query may use in one bucket and micro-batch; one that uses more fails. The default is "
             '{"seconds": 60, "matches": 1_000_000, "megabytes": 1_000}; where a failure stops the stream, there is none unless '
             "given.",
             stream=True,
@@ -282,17 +267,17 @@ class MatchOptions(EventOptions, total=False):
     max_ahead: Annotated[
         str | dt.timedelta | None,
         Option(
-            text='How far ahead of the clock the time of a row may be, as "1 day". One that is further ahead is a bad row and '
+            'How far ahead of the clock the time of a row may be, as "1 day". One that is further ahead is a bad row and '
             "does not move the watermark. Without it every time counts, as in a table.",
             check=_length,
             hint="give a length of time: max_ahead='1 day'",
             stream=True,
-            flag=Flag(
-                "running",
-                "TIME",
-                "how far ahead of the clock an event may be, as '1 day'; one that is further ahead is a bad row, and does not "
-                "move the watermark (default: any time counts)",
-            ),
+        ),
+        Flag(
+            RUNNING,
+            "TIME",
+            "how far ahead of the clock an event may be, as '1 day'; one that is further ahead is a bad row, and does not move "
+            "the watermark (default: any time counts)",
         ),
     ]
 
@@ -336,12 +321,19 @@ class Options:
 
 _TYPES: dict[str, Any] = get_type_hints(ExploreOptions)
 
-DESCRIBED: dict[str, Option] = {
-    name: get_args(kind)[1] for name, kind in get_type_hints(ExploreOptions, include_extras=True).items()
-}
 
+def _said(kind: type[Said]) -> dict[str, Said]:
+    hints = get_type_hints(ExploreOptions, include_extras=True)
+    return {name: said for name, hint in hints.items() for said in get_args(hint)[1:] if isinstance(said, kind)}
+
+
+DESCRIBED = _said(Option)
 OPTIONS = {name: option for name, option in DESCRIBED.items() if name in MatchOptions.__annotations__}
-"""What is said of each option of `match`."""
+"""The options of `match`."""
+FLAGS = _said(Flag)
+"""Those that the command line has."""
+ARGUMENTS = _said(Argument)
+"""Those that SQL has."""
 
 
 def allowed(name: str) -> tuple[Any, ...]:
@@ -389,9 +381,6 @@ def checked(record: type, given: Mapping[str, object]) -> dict[str, Any]:
     if problems:
         raise BindingError(problems)
     return kept
-
-
-Taker = TypeVar("Taker", bound=Callable[..., Any])
 
 
 def takes_options(record: type) -> Callable[[Taker], Taker]:

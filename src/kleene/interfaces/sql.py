@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, KleeneError, Problem, nearest
 from kleene.interfaces.functions import functions_of
-from kleene.interfaces.options import OPTIONS, options_of
+from kleene.interfaces.options import ARGUMENTS, options_of
 from kleene.interfaces.query import query
 from kleene.pattern.registered import Function
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 PLACES = ("events", "query")
 """The arguments that are known by their place."""
-ARGUMENTS = {name: option.sql for name, option in OPTIONS.items() if option.sql is not None}
-"""Those that have names: options of `Query.match`."""
 CALL = "kleene_match(TABLE(events), 'PATTERN ...', time => 'ts', type => 'type')"
 BAD_ROWS = ("error", "drop")
 

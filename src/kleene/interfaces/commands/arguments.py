@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import DataError, Problem
-from kleene.interfaces.options import OPTIONS, allowed
+from kleene.interfaces.options import FLAGS, LIMITS, OPTIONS, allowed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,24 +63,18 @@ def functions(arguments: argparse.Namespace) -> tuple[Function, ...]:
     return functions_of([item for source in arguments.functions for item in load_functions(source)])
 
 
-def add_limits(parser: argparse.ArgumentParser, *, stream: bool = False) -> None:
+def add_limits(parser: argparse.ArgumentParser) -> argparse._ActionsContainer:
     """Bounds on what a query keeps and reports."""
-    group = parser.add_argument_group("limits (of patterns that match far too much)")
+    group = parser.add_argument_group(LIMITS)
     group.add_argument("--limit-runs", metavar="N", type=count, help="live runs of one partition (default 1000000)")
     group.add_argument("--limit-matches", metavar="N", type=count, help="matches that end at one event (default 1000000)")
-    add_options(group, "limits", stream=False)
+    add_options(group, LIMITS)
     group.add_argument(
         "--at-limit",
         choices=["error", "keep-newest", "sample"],
         help="stop (default), keep those that started last, or keep a random choice",
     )
-    if stream:
-        add_options(group, "limits", stream=True)
-
-
-def add_plan(parser: argparse.ArgumentParser) -> None:
-    """How the query is answered, and what is known of the events to decide it by."""
-    add_options(parser.add_argument_group("the plan"), "plan")
+    return group
 
 
 def statistics(path: str) -> dict[str, Any]:
@@ -102,16 +96,6 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         "--engine", choices=["embedded", "spark"], default="embedded", help="in this process (default), or on Spark"
     )
     group.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
-
-
-def add_roles(parser: argparse.ArgumentParser, *, time_required: bool) -> None:
-    """What the columns of the events are."""
-    add_options(parser.add_argument_group("the events"), "events", time={"required": time_required})
-
-
-def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """Values for the names a query leaves open."""
-    add_options(parser, "query")
 
 
 def add_range(parser: argparse.ArgumentParser) -> None:
@@ -320,21 +304,24 @@ _MADE: dict[str, Callable[[Any], Any]] = {
 """What an option is of what was read, if that is not the option itself."""
 
 
-def add_options(group: argparse._ActionsContainer, name: str, *, stream: bool = False, **changes: dict[str, Any]) -> None:
-    """The options of `match` that belong to a group of arguments: those of streams, or the others."""
-    for option, described in OPTIONS.items():
-        flag = described.flag
-        if flag is not None and flag.group == name and described.stream == stream:
+def add_options(
+    parser: argparse._ActionsContainer, title: str = "", *, stream: bool = False, **changes: dict[str, Any]
+) -> argparse._ActionsContainer:
+    """The options of `match` under a title: those of streams, or the others; `changes` are what a command says of some."""
+    group = parser.add_argument_group(title) if title and isinstance(parser, argparse.ArgumentParser) else parser
+    for option, flag in FLAGS.items():
+        if flag.group == title and OPTIONS[option].stream == stream:
             read = {"metavar": flag.metavar, **_READ.get(flag.metavar, {})} if flag.metavar else {"choices": allowed(option)}
             words = (flag.name or option).replace("_", "-")
             group.add_argument(f"--{words}", **{"help": flag.help, **read, **changes.get(option, {})})
+    return group
 
 
 def options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of `match` that were given, as it takes them."""
     found: dict[str, Any] = {}
-    for name, described in OPTIONS.items():
-        value = getattr(arguments, described.flag.name or name, None) if described.flag else None
+    for name, flag in FLAGS.items():
+        value = getattr(arguments, flag.name or name, None)
         if value is not None and value != []:
             found[name] = _MADE[name](value) if name in _MADE else value
     if getattr(arguments, "compressed", False):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.terminal import put
-from kleene.interfaces.options import options_of
+from kleene.interfaces.options import EVENTS, options_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns themselves, as ts:timestamp,id:string"
     )
-    shared.add_roles(parser, time_required=False)
-    shared.add_parameters(parser)
+    shared.add_options(parser, EVENTS)
+    shared.add_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.terminal import put
+from kleene.interfaces.options import EVENTS, PLAN
 
 HELP = "show the plan of a query"
 DESCRIPTION = (
@@ -36,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run the plan and every alternative over the first events, and compare their work",
     )
-    shared.add_roles(parser, time_required=True)
-    shared.add_parameters(parser)
+    shared.add_options(parser, EVENTS, time={"required": True})
+    shared.add_options(parser)
     shared.add_limits(parser)
-    shared.add_plan(parser)
+    shared.add_options(parser, PLAN)
 
 
 def run(arguments: argparse.Namespace) -> int:

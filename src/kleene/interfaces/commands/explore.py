@@ -13,6 +13,7 @@ from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import say
+from kleene.interfaces.options import BAD_ROWS, EVENTS, PLAN
 
 if TYPE_CHECKING:
     from kleene.interfaces.workload.workload import Workload
@@ -42,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--show-events", metavar="N", type=shared.count, help="events on the page (default 200000)")
     shared.add_range(parser)
     bad_rows = {"choices": ["error", "drop"], "help": "rows that cannot be read (default: error)"}
-    shared.add_options(parser, "bad rows", bad_rows=bad_rows)
-    shared.add_roles(parser, time_required=True)
-    shared.add_parameters(parser)
+    shared.add_options(parser, BAD_ROWS, bad_rows=bad_rows)
+    shared.add_options(parser, EVENTS, time={"required": True})
+    shared.add_options(parser)
     shared.add_limits(parser)
-    shared.add_plan(parser)
+    shared.add_options(parser, PLAN)
 
 
 def run(arguments: argparse.Namespace) -> int:

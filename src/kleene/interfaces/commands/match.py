@@ -19,6 +19,7 @@ from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import say
+from kleene.interfaces.options import BAD_ROWS, EVENTS, PLAN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,10 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_query(parser)
     shared.add_others(parser)
     shared.add_functions(parser)
-    shared.add_roles(parser, time_required=True)
-    shared.add_parameters(parser)
-    bad = parser.add_argument_group("bad rows (no time, no key, no type, or a type that --schema does not list)")
-    shared.add_options(bad, "bad rows")
+    shared.add_options(parser, EVENTS, time={"required": True})
+    shared.add_options(parser)
+    bad = shared.add_options(parser, BAD_ROWS)
     bad.add_argument("--quarantine", metavar="FILE", help="write them to this file, with the reason")
     out = parser.add_argument_group("output")
     out.add_argument("--format", choices=FORMATS, help="default: by the file's name; a table at a terminal, else NDJSON")
@@ -105,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     out.add_argument("--stats", action="store_true", help="print the counters of the run that are not zero on standard error")
     shared.add_limits(parser)
-    shared.add_plan(parser)
+    shared.add_options(parser, PLAN)
     shared.add_running(parser)
 
 

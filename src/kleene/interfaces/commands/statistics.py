@@ -16,6 +16,7 @@ from kleene.interfaces.commands import events
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import put, say
+from kleene.interfaces.options import EVENTS
 
 if TYPE_CHECKING:
     from kleene.interfaces.query import Query
@@ -41,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_functions(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write to this file")
     parser.add_argument("--fraction", metavar="F", type=_share, help="on Spark: of a random share of the rows, as 0.1")
-    shared.add_roles(parser, time_required=True)
-    shared.add_parameters(parser)
+    shared.add_options(parser, EVENTS, time={"required": True})
+    shared.add_options(parser)
     shared.add_running(parser)
 
 

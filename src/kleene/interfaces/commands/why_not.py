@@ -9,6 +9,7 @@ from typing import Any
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import put
+from kleene.interfaces.options import BAD_ROWS, EVENTS
 
 HELP = "say why a query does not match some events"
 DESCRIPTION = (
@@ -29,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nearest", metavar="N", type=shared.count, default=5, help="near misses that are shown (default 5)")
     parser.add_argument("--format", choices=["text", "json"], default="text", help="how the report is written (default: text)")
     bad_rows = {"choices": ["error", "drop"], "help": "rows that cannot be read (default: error)"}
-    shared.add_options(parser, "bad rows", bad_rows=bad_rows)
-    shared.add_roles(parser, time_required=True)
-    shared.add_parameters(parser)
+    shared.add_options(parser, BAD_ROWS, bad_rows=bad_rows)
+    shared.add_options(parser, EVENTS, time={"required": True})
+    shared.add_options(parser)
     group = parser.add_argument_group("how it runs")
     group.add_argument(
         "--engine", choices=["embedded", "spark"], default="embedded", help="choose the events in this process, or on Spark"

@@ -21,6 +21,7 @@ from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import put, say
+from kleene.interfaces.options import BAD_ROWS, EVENTS, PLAN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         own.add_argument("folder", metavar="FOLDER", help="the folder of queries, one .sase file each; or one such file")
         action.add_arguments(own)
         shared.add_functions(own)
-        shared.add_parameters(own)
+        shared.add_options(own)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,7 +61,7 @@ def _queries(arguments: argparse.Namespace) -> Workload:
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
-    shared.add_plan(parser)
+    shared.add_options(parser, PLAN)
     group = parser.add_argument_group("the search for a shared plan")
     group.add_argument(
         "--search", metavar="NAME", help="annealing, tabu, none, sharing, reordering or written; as --plan search=NAME"
@@ -109,7 +110,7 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
     _add_columns(parser)
-    shared.add_roles(parser, time_required=False)
+    shared.add_options(parser, EVENTS)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -191,7 +192,7 @@ class SearchLine:
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     _add_columns(parser)
     parser.add_argument("--svg", metavar="FILE", help="draw the shared plan into a file as well")
-    shared.add_roles(parser, time_required=True)
+    shared.add_options(parser, EVENTS, time={"required": True})
     shared.add_limits(parser)
     _add_plan(parser)
 
@@ -229,9 +230,8 @@ class Found:
 
 def _add_match(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("events", metavar="EVENTS", nargs="+", help="the files of events")
-    shared.add_roles(parser, time_required=True)
-    bad = parser.add_argument_group("bad rows (no time, no key, no type, or a type that --schema does not list)")
-    shared.add_options(bad, "bad rows")
+    shared.add_options(parser, EVENTS, time={"required": True})
+    bad = shared.add_options(parser, BAD_ROWS)
     bad.add_argument("--quarantine", metavar="FILE", help="write them to this file, with the reason, once for each query")
     out = parser.add_argument_group("output")
     out.add_argument("--out", metavar="DIR", help="write a file for each query into this folder, named as the query")
