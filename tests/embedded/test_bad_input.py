@@ -32,7 +32,12 @@ PAIR = "PATTERN SEQ(A a, B b)"
 EVENTS = pa.table({"ts": [1, 2], "type": ["A", "B"], "k": [1, 1], "x": [1, 2], "s": ["p", "q"]})
 LIMIT = 1 << 62
 
-PLANS: list[Any] = [None, "basic", "paper", *({name: value} for name, values in CHOICES.items() for value in values[1:])]
+PLANS: list[Any] = [
+    None,
+    "basic",
+    "paper",
+    *({name: value} for name, values in CHOICES["sequence"].items() for value in values[1:]),
+]
 every_plan = pytest.mark.parametrize("plan", PLANS, ids=str)
 
 
