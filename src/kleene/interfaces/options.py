@@ -5,15 +5,13 @@
 (`kleene.interfaces.sql`), and tables in the documentation. Editors and type checkers read names and types as they stand here.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import inspect
 import re
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Required, TypedDict, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Required, TypedDict, TypeVar, get_args, get_origin
 
 from kleene.common.errors import BindingError, Problem, QuerySyntaxError, nearest
 from kleene.pattern.durations import timedelta_of
@@ -319,12 +317,11 @@ class Options:
 
 # --- what follows from it ---------------------------------------------------------------------------------------------
 
-_TYPES: dict[str, Any] = get_type_hints(ExploreOptions)
+_HINTS: dict[str, Any] = ExploreOptions.__annotations__
 
 
 def _said(kind: type[Said]) -> dict[str, Said]:
-    hints = get_type_hints(ExploreOptions, include_extras=True)
-    return {name: said for name, hint in hints.items() for said in get_args(hint)[1:] if isinstance(said, kind)}
+    return {name: said for name, hint in _HINTS.items() for said in hint.__metadata__ if isinstance(said, kind)}
 
 
 DESCRIBED = _said(Option)
@@ -342,8 +339,8 @@ def allowed(name: str) -> tuple[Any, ...]:
     >>> allowed("ties"), allowed("time")
     (('error', 'arrival'), ())
     """
-    kinds = [_TYPES[name], *get_args(_TYPES[name])]
-    return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+    kind = _HINTS[name].__origin__
+    return next((get_args(part) for part in (kind, *get_args(kind)) if get_origin(part) is Literal), ())
 
 
 def options_of(given: Mapping[str, object]) -> Options:
@@ -392,25 +389,29 @@ def takes_options(record: type) -> Callable[[Taker], Taker]:
     def described(taker: Taker) -> Taker:
         signature = inspect.signature(taker)
         own = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
-        options = [_parameter(name) for name in DESCRIBED if name in record.__annotations__]
+        options = [_PARAMETERS[name] for name in record.__annotations__]
         taker.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
-        text = inspect.getdoc(taker) or ""
-        if "\nArgs:\n" in text:
-            taker.__doc__ = "\n".join([text, *(line for item in options for line in _described(item.name))])
+        if "Args:" in (taker.__doc__ or ""):
+            taker.__doc__ = "\n".join([inspect.cleandoc(taker.__doc__ or ""), *map(_described, record.__annotations__)])
         return taker
 
     return described
 
 
 def _parameter(name: str) -> inspect.Parameter:
-    kind = re.sub(r"Optional\[(.*)\]$", r"\1 | None", inspect.formatannotation(_TYPES[name]))
-    kind = kind.replace("collections.abc.", "").replace("datetime.", "dt.")
-    default = inspect.Parameter.empty if name == "time" else DESCRIBED[name].default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+    kind, default = _HINTS[name].__origin__, DESCRIBED[name].default
+    if get_origin(kind) is Required:
+        kind, default = get_args(kind)[0], inspect.Parameter.empty
+    shown = re.sub(r"Optional\[(.*)\]$", r"\1 | None", inspect.formatannotation(kind))
+    shown = shown.replace("collections.abc.", "").replace("datetime.", "dt.")
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=shown)
 
 
-def _described(name: str) -> list[str]:
-    return textwrap.wrap(f"{name}: {DESCRIBED[name].sentence}", 120, initial_indent=" " * 4, subsequent_indent=" " * 8)
+_PARAMETERS = {name: _parameter(name) for name in DESCRIBED}
+
+
+def _described(name: str) -> str:
+    return textwrap.fill(f"{name}: {DESCRIBED[name].sentence}", 120, initial_indent=" " * 4, subsequent_indent=" " * 8)
 
 
 def known_statistics(given: Any) -> Any:
