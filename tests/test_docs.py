@@ -306,7 +306,7 @@ def empty_folder(folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.filterwarnings("ignore:.*bad rows were set aside")
+@pytest.mark.filterwarnings("ignore:.*bad rows were quarantined")
 def test_every_block_of_a_page_does_what_the_page_says(page: str, tmp_path: Path) -> None:
     run = Page(page)
     with empty_folder(tmp_path):

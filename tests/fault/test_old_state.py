@@ -36,5 +36,7 @@ def test_the_state_of_a_format_is_read_and_goes_on(number: int) -> None:
 def test_a_plan_that_goes_on_from_another_kind_of_state_is_refused() -> None:
     saved = SavedStream.read(DATA / f"state_v{FORMAT}")
     plan = plan_of({"ever": saved.queries["ever"]}, plan={"mechanism": "matches"})
-    with pytest.raises(StateError, match="has the state of counters for query 'ever', and its plan goes on from matches"):
+    with pytest.raises(
+        StateError, match="query 'ever': the checkpoint holds the state of counters, but the plan needs that of matches"
+    ):
         Bucket(plan, saved.store)

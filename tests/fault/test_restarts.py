@@ -163,7 +163,7 @@ def test_the_number_of_shuffle_partitions_does_not_matter(stream: Stream) -> Non
 
 def test_a_column_that_was_not_kept_is_refused(stream: Stream) -> None:
     queries = {**QUERIES, "pairs": QUERIES["pairs"].replace("[k]", "[k] AND a.y < b.y")}
-    with pytest.raises(PySparkException, match="events in the checkpoint were kept without 'y'"):
+    with pytest.raises(PySparkException, match="the events in the checkpoint have no column 'y'"):
         stream.run(queries)
 
 

@@ -195,7 +195,7 @@ def test_a_fraction_is_scaled(frame: Any) -> None:
     assert part.rates == pytest.approx(whole.rates, rel=0.1)
     assert part.same_partition == pytest.approx(whole.same_partition, rel=0.2)
     for wrong in (0, 1.5, -1):
-        with pytest.raises(PlanningError, match="fraction is a share of the rows"):
+        with pytest.raises(PlanningError, match="fraction must be in"):
             on_spark(KEYED, frame, fraction=wrong)
 
 

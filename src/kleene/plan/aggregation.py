@@ -22,12 +22,12 @@ from kleene.pattern.policies import ReturnItem, Strategy
 from kleene.pattern.predicates import Attribute, Element, Expression, variables
 from kleene.plan.analysis.keys import is_divided, positive_components
 from kleene.plan.automaton.nfa import NfaPlan
+from kleene.plan.contract import PlanDefaults, Scanned, Transformation
 from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.limits import Limits
 from kleene.plan.operators import (
     MOST_BITS,
     Negation,
-    Transformation,
     kleene_variables,
     partition_attributes,
     plan_columns,
@@ -37,11 +37,9 @@ from kleene.plan.sequence import SequencePlan
 
 Inner = SequencePlan | NfaPlan | LazyPlan
 
-Scanned = tuple[tuple[Event, tuple[Expression, ...]], ...]
-
 
 @dataclass(frozen=True, slots=True)
-class MatchedPlan:
+class MatchedPlan(PlanDefaults):
     """A plan that finds matches, and what decides how long each counts."""
 
     bound: BoundQuery
@@ -64,6 +62,9 @@ class MatchedPlan:
     """The bits of triggers."""
     columns: tuple[str, ...]
     """The columns that the plan reads, in the order of the input."""
+
+    kind = "matches"
+    output = "verbose"
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -91,13 +92,18 @@ class MatchedPlan:
         return self.inner.all_rows
 
     @property
+    def reach(self) -> int:
+        assert self.bound.window is not None
+        return 2 * self.bound.window  # negation may look back a window before the matches that are alive
+
+    @property
     def total_order(self) -> bool:
         """Whether two events of a partition may not tie."""
         return self.inner.total_order
 
     @property
     def ties(self) -> str:
-        return "error" if isinstance(self.inner, SequencePlan) else self.inner.ties
+        return self.inner.ties
 
     @property
     def transformation(self) -> Transformation:

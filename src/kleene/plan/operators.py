@@ -32,6 +32,7 @@ from kleene.plan.analysis.keys import (
     key_attributes,
     positive_components,
 )
+from kleene.plan.contract import Transformation
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,19 @@ class Negation:
         """Whether matches wait for their window to pass (a negated end)."""
         return any(not component.before for component in self.components)
 
+    @property
+    def looks_before(self) -> bool:
+        """Whether an event before the match may be forbidden (a negated start)."""
+        return any(not component.after for component in self.components)
 
-@dataclass(frozen=True, slots=True)
-class Transformation:
-    """TF: the columns of a match."""
 
-    columns: tuple[tuple[str, Expression], ...]
-    """The RETURN columns; empty for one struct per variable."""
+def reach_of(bound: BoundQuery, negations: Iterable[Negation | None]) -> int:
+    """Instants before a time that matches which are reported from then on may reach back to, with what their negation reads."""
+    found = [negation for negation in negations if negation is not None]
+    waits = any(negation.postponed for negation in found)  # for its window to pass, which begins a window earlier
+    before = bound.query.output is Output.NON_OVERLAP or any(negation.looks_before for negation in found)
+    assert bound.window is not None
+    return (2 if waits and before else 1) * bound.window
 
 
 def partial_agreements(bound: BoundQuery, positives: tuple[Event, ...], partition: tuple[str, ...]) -> list[Expression]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from kleene.common.errors import PlanningError, Problem, Span
 from kleene.pattern.bound import BoundQuery
@@ -26,8 +25,9 @@ from kleene.pattern.predicates import (
 )
 from kleene.plan.analysis.compilable import compilable
 from kleene.plan.analysis.keys import equality_of, equated_attributes, is_divided, key_attributes
+from kleene.plan.contract import PlanDefaults, Transformation
 from kleene.plan.limits import DEFAULT_LIMITS, Limits
-from kleene.plan.operators import Negation, Transformation, negative_component, partial_agreements, plan_columns
+from kleene.plan.operators import Negation, negative_component, partial_agreements, plan_columns, reach_of
 from kleene.plan.options import SequenceOptions
 
 
@@ -73,7 +73,7 @@ class WindowCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class SequencePlan:
+class SequencePlan(PlanDefaults):
     """The operators from the bottom up, and what they read."""
 
     bound: BoundQuery
@@ -81,7 +81,7 @@ class SequencePlan:
     scan: SequenceScan
     construction: SequenceConstruction
     selection: Selection | None
-    window: WindowCheck | None
+    window_check: WindowCheck | None
     negation: Negation | None
     transformation: Transformation
     columns: tuple[str, ...]
@@ -114,10 +114,15 @@ class SequencePlan:
         """Attributes that divide the events."""
         return self.scan.partition
 
-    tests: ClassVar[tuple[str, ...]] = ()
+    tests = ()
     """Others on which events must agree are tested by scan and construction."""
-    total_order: ClassVar[bool] = False
-    ties: ClassVar[str] = "error"
+    total_order = False
+    ties = "error"
+    output = "verbose"
+
+    @property
+    def reach(self) -> int:
+        return reach_of(self.bound, (branch.negation for branch in self.branches))
 
     @property
     def all_rows(self) -> bool:
@@ -167,7 +172,7 @@ def plan_sequence(bound: BoundQuery, options: SequenceOptions, limits: Limits | 
             window if options.window_in_construction else None,
         ),
         selection=Selection(tuple(in_selection)) if in_selection else None,
-        window=None if window is None or options.window_in_construction else WindowCheck(window),
+        window_check=None if window is None or options.window_in_construction else WindowCheck(window),
         negation=Negation(components, options.negation, window) if components else None,
         transformation=transformation,
         columns=plan_columns(bound, transformation),

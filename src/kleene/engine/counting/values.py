@@ -122,7 +122,7 @@ def require_stable(plan: CounterPlan, working: WorkingSet, rows: int) -> None:
         if item.function in ("min", "max") and item.attribute is not None:
             column = working.column(item.attribute).slice(0, rows)
             if not order_codes(column, descending=item.function == "min").stable:
-                message = f"{item.function.upper()} of '{item.attribute}' meets the end of 64 bits"
+                message = f"{item.function.upper()} of '{item.attribute}': a value is at the limit of 64 bits"
                 raise DataError(Problem(message, hint="leave such values out, or give the query a window"))
 
 

@@ -102,8 +102,8 @@ class SequencePass(WorkingPass):
             for predicate in self._plan.selection.predicates:
                 held &= evaluator.holds(predicate)
             sequences = sequences[:, held]
-        if self._plan.window is not None:
-            within = self.ts[sequences[-1]] - self.ts[sequences[0]] < self._plan.window.window
+        if self._plan.window_check is not None:
+            within = self.ts[sequences[-1]] - self.ts[sequences[0]] < self._plan.window_check.window
             sequences = sequences[:, within]
         self._metrics.selected += sequences.shape[1]
         return sequences

@@ -11,6 +11,7 @@ from __future__ import annotations
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
 from kleene.pattern.predicates import Attribute, Comparison, Element, Expression
+from kleene.plan.contract import PlanDefaults
 
 
 def key_attributes(bound: BoundQuery) -> tuple[str, ...]:
@@ -60,7 +61,7 @@ def equality_of(conjunct: Expression) -> tuple[str, str, str] | None:
     return left.name, left.variable, right.variable
 
 
-class Partitioned:
+class Partitioned(PlanDefaults):
     """What plans have in common that divide events by attributes."""
 
     __slots__ = ()

@@ -18,14 +18,15 @@ from kleene.pattern.predicates import Attribute, Expression, IsNull, Not
 from kleene.plan.analysis.compilable import run_compilable
 from kleene.plan.analysis.keys import Partitioned, equality_of, key_attributes
 from kleene.plan.automaton.automaton import Automaton, compile_automaton
+from kleene.plan.contract import Transformation
 from kleene.plan.limits import Limits
 from kleene.plan.operators import (
     MOST_BITS,
     Negation,
-    Transformation,
     partition_attributes,
     plan_columns,
     plan_negation,
+    reach_of,
     require_supported,
 )
 from kleene.plan.options import NfaOptions
@@ -65,6 +66,10 @@ class NfaPlan(Partitioned):
     output: str
     """`verbose` or `compressed`."""
     limits: Limits
+
+    @property
+    def reach(self) -> int:
+        return reach_of(self.bound, (branch.negation for branch in self.branches))
 
     @property
     def scanned(self) -> tuple[tuple[Event, tuple[Expression, ...]], ...]:

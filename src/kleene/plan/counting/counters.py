@@ -20,11 +20,10 @@ from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Attribute, Expression, IsNull, Not, transform, variables, walk
 from kleene.pattern.text import expression_text
 from kleene.plan.analysis.keys import Partitioned, always_has, equality_of, equated_attributes, is_divided, key_attributes
+from kleene.plan.contract import Scanned, Transformation
 from kleene.plan.limits import DEFAULT_LIMITS, Limits
-from kleene.plan.operators import MOST_BITS, Transformation, fixed_values
+from kleene.plan.operators import MOST_BITS, fixed_values
 from kleene.plan.options import AggregateOptions
-
-Scanned = tuple[tuple[Event, tuple[Expression, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +62,20 @@ class CounterPlan(Partitioned):
     """Other queries of the workload that are counted in the same pass."""
     limits: Limits = DEFAULT_LIMITS
 
+    kind = "counters"
     all_rows = False
     total_order = False
+    ties = "error"
+    output = "verbose"
+
+    @property
+    def reach(self) -> int:
+        assert self.bound.window is not None
+        return self.bound.window + 1  # what has just left the window changes the value
+
+    @property
+    def shares_counters(self) -> bool:  # type: ignore[override]
+        return self.options.sharing != "none"
 
     @property
     def keys(self) -> tuple[str, ...]:

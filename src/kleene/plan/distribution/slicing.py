@@ -18,7 +18,7 @@ def obstacle(plan: Plan) -> str | None:
         return f"events are counted by {', '.join(sorted(counted))}, which does not divide them"
     inner = plan.inner if isinstance(plan, MatchedPlan) else plan
     if isinstance(inner, NfaPlan) and inner.limits.policy != "error":
-        return "what is let go of at a limit depends on where time is cut"
+        return "the runs dropped at a limit depend on where time is cut"
     if non_overlap and isinstance(plan, MatchedPlan):
         return "NON-OVERLAP is decided before matches are aggregated, and depends on all that came before"
     if non_overlap and isinstance(inner, NfaPlan) and inner.output != "verbose":

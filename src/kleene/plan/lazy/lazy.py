@@ -25,17 +25,18 @@ from kleene.pattern.text import expression_text
 from kleene.plan.analysis.compilable import element_compilable
 from kleene.plan.analysis.implied import implied_comparisons
 from kleene.plan.analysis.keys import Partitioned, equality_of, key_attributes, positive_components
+from kleene.plan.contract import Transformation
 from kleene.plan.limits import DEFAULT_LIMITS, Limits
 from kleene.plan.operators import (
     MOST_BITS,
     Negation,
-    Transformation,
     fixed_values,
     kleene_variables,
     partial_agreements,
     partition_attributes,
     plan_columns,
     plan_negation,
+    reach_of,
     require_supported,
 )
 from kleene.plan.options import LazyOptions, SequenceOptions
@@ -112,6 +113,10 @@ class LazyPlan(Partitioned):
     limits: Limits = DEFAULT_LIMITS
 
     output = "verbose"
+
+    @property
+    def reach(self) -> int:
+        return reach_of(self.bound, (branch.negation for branch in self.branches))
 
     @property
     def scanned(self) -> tuple[tuple[Event, tuple[Expression, ...]], ...]:

@@ -16,6 +16,7 @@ from kleene.pattern.operators import Sequence as SequencePattern
 from kleene.pattern.policies import Output
 from kleene.pattern.predicates import Expression
 from kleene.plan.analysis.keys import always_has, key_attributes
+from kleene.plan.contract import Plan, PlanDefaults, Scanned, Transformation
 from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
 from kleene.plan.limits import Limits
 from kleene.plan.multi.clauses import Clause, Leaf, clauses_of, leaf_of
@@ -32,7 +33,7 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class PatternGroup:
+class PatternGroup(PlanDefaults):
     """Queries that are answered together."""
 
     plans: Mapping[str, LazyPlan]
@@ -51,8 +52,31 @@ class PatternGroup:
     lasting: frozenset[str]
     """The queries whose matches have more than one event."""
 
+    output = "verbose"
+    transformation = Transformation(())
+
     @property
-    def scanned(self) -> tuple[tuple[Event, tuple[Expression, ...]], ...]:
+    def members(self) -> tuple[LazyPlan, ...]:  # type: ignore[override]
+        return tuple(self.plans.values())
+
+    @property
+    def total_order(self) -> bool:
+        return self.first.total_order
+
+    @property
+    def ties(self) -> str:
+        return self.first.ties
+
+    @property
+    def reach(self) -> int:
+        return max(plan.reach for plan in self.plans.values())
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        return self.first.partition
+
+    @property
+    def scanned(self) -> Scanned:
         """What is tested of each event."""
         return tuple((test.event, test.predicates) for test in self.tests)
 
@@ -76,11 +100,11 @@ class PatternGroup:
         return next(iter(self.plans.values()))
 
 
-def grouped(plans: Mapping[str, LazyPlan]) -> Iterator[PatternGroup]:
+def grouped(plans: Mapping[str, Plan]) -> Iterator[PatternGroup]:
     """The groups of queries that can share a pass, in order of appearance; others are in none."""
     found: dict[Any, dict[str, LazyPlan]] = {}
     for name, plan in plans.items():
-        if is_shareable(plan):
+        if isinstance(plan, LazyPlan) and is_shareable(plan):
             found.setdefault(_common(plan), {})[name] = plan
     for members in found.values():
         if len(members) > 1:

@@ -111,7 +111,7 @@ class EventLog:
         known = (schema.metadata or {}).get(COLUMNS)
         had = [name for name in missing if (name not in self._read_before if known is None else name in json.loads(known))]
         if had and (self._watermark is None or segment.last >= self._watermark):
-            message = f"events in the checkpoint were kept without {', '.join(repr(name) for name in had)}"
+            message = f"the events in the checkpoint have no column {', '.join(repr(name) for name in had)}"
             hint = "the queries that wrote them did not read it: begin with a new checkpoint folder, or without that query"
             raise StateError(Problem(message, hint=hint))
 
