@@ -63,7 +63,7 @@ How far one plan is from itself is said below the table. Trees, eager plans and 
 wait, which takes up to a millisecond; chains of given orders and auto do not.
 
 Memory that a run frees is kept for the next one: getting it from the system again took up to a third of a run, and not of all
-choices alike. So no peak of memory is told here.
+choices alike. So no memory peak is reported here.
 
 Auto is behind where it has measured a selectivity on too few events to tell two orders apart, or has looked at events for a
 tenth of the time that the best choice takes.

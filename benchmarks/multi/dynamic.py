@@ -1,6 +1,6 @@
-"""Figure 13: streams whose rates are reshuffled again and again, by a plan that stays and by one that is made anew.
+"""Figure 13: streams whose rates are reshuffled again and again, by a fixed plan and by re-planning.
 
-Types are of four sorts, and at any time one sort is rare: after every so many events it is another. A pattern has a type of
+Types are of four sorts, and at any time one sort is rare: after a fixed number of events it is another. A pattern has a type of
 each sort, so that there is always a rare one to begin with, and never many matches, which cost the same in every plan.
 
 The static plan is made for the rates at the beginning. The adaptive one begins with the same plan, counts rates before every

@@ -65,7 +65,7 @@ def figure_11b(scale: Scale) -> Experiment:
         "figure11b",
         "Time for the search",
         "seconds",
-        "better plans in more time; annealing converges, Tabu search goes on improving",
+        "better plans in more time; annealing converges, Tabu search keeps improving",
         (_searched(spec, scale) for spec in _specs(scale)),
     )
 

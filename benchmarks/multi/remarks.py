@@ -33,7 +33,7 @@ Scanning events and writing matches cost the same in every plan, and bound what 
 REMARKS: dict[str, str] = {
     "figure10": f"""\
 The more patterns, the more of them have something in common, and the more often a plan that is good for one is bad for another.
-{_FIXED} The paper's plans run on an engine that keeps partial matches between events; ours makes them anew in every pass over
+{_FIXED} The paper's plans run on an engine that keeps partial matches between events; ours rebuilds them in every pass over
 recent events, which favours no plan.
 
 Patterns drawn at random seldom have more than one part in common with others, and one part can be a prefix. So there is little
@@ -53,7 +53,7 @@ order as in a good one; what a good order avoids grows faster than what it needs
 Positions are counted over all events, so irrelevant ones matter too, and a window holds the same number of events in bursts and
 between them. Conjunctions have Kleene components in place of negative ones, which a window of events does not take.""",
     "figure13": """\
-Types are of four sorts, one of which is rare at a time: after every so many events it is another, so that the plan for the
+Types are of four sorts, one of which is rare at a time: after a fixed number of events it is another, so that the plan for the
 beginning goes first for what has become frequent. Every pattern has a type of each sort, and conditions are selective, so that
 there are not many matches, which cost the same in every plan. The adaptive plan's time includes watching the statistics and
 making plans; one that was made for such rates before is followed again.

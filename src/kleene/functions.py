@@ -22,7 +22,7 @@ __all__ = ["corr"]
 
 
 ROWS = 1 << 12
-"""Lists are correlated so many at a time: what is computed from them stays in cache."""
+"""Number of lists that are correlated at a time, so that intermediate results stay in cache."""
 
 
 @function(returns="float")

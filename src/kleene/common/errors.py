@@ -92,7 +92,7 @@ def error_text(error: BaseException) -> str:
     """
     try:
         return f"{type(error).__name__}: {error}"
-    except BaseException:  # noqa: BLE001 - as may be with errors of the user's own
+    except BaseException:  # noqa: BLE001 - user-defined errors may raise here
         return type(error).__name__
 
 

@@ -1,8 +1,8 @@
 """What a query may use of its limits (`kleene.plan.limits`), and what it has used: every mechanism asks here.
 
 Everything is counted by blocks, from numbers that a mechanism has anyway: partial matches as they are made, matches as they are
-reported, and memory before it is allocated. Cost: some microseconds a block; where the matches of an event come apart, and so
-many have come that one might have too many, a nanosecond a match.
+reported, and memory before it is allocated. Cost: some microseconds a block; where the matches of an event come apart, and one
+event might have too many, a nanosecond a match.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMPRESSED = "ask for output='compressed', "
 """What helps where there are too many matches to build, if an automaton can answer the query."""
 
 PATIENCE = 1 << 26
-"""After so many steps without a block a kernel comes back, so that limits are looked at."""
+"""Steps without a block after which a kernel returns, so that limits are checked."""
 
 
 LARGEST_BLOCK = 1 << 17
@@ -80,7 +80,7 @@ class Allowance:
         return min(PATIENCE, self._most_partials)
 
     def begin_pass(self, events: int) -> None:
-        """A pass over so many events begins: what is counted by the pass begins anew."""
+        """Starts a pass over a number of events: resets the counts of a pass."""
         self._partials = self._held = 0
         self._most_partials = self.limits.pass_partials(events)
         self._ends = self._ends[:0]
@@ -88,24 +88,24 @@ class Allowance:
         self._waiting, self._few, self._latest = 0, None, (-1, 0)
 
     def begin_run(self) -> None:
-        """What is counted by the run begins anew: a stream has a run for each micro-batch."""
+        """Resets the counts of an execution: a stream has one for each micro-batch."""
         self._total = 0
 
     def made(self, partials: int) -> None:
-        """So many more partial matches were made."""
+        """Counts partial matches."""
         self._partials += partials
         if self._partials > self._most_partials:
             found = f"has made {self._partials:,} partial matches in one pass over its events"
             raise self.exceeded(found, "partials", f"{self._most_partials:,}", self._instead + NARROW)
 
     def reported(self, matches: int) -> None:
-        """So many more matches are reported."""
+        """Counts reported matches."""
         self._total += matches
         if self._total > self.limits.total:
             raise self.exceeded(f"has {self._total:,} matches", "total", f"{self.limits.total:,}", self._instead + NARROW)
 
     def collected(self, size: int) -> None:
-        """Matches of so many bytes are kept until the run ends."""
+        """Counts bytes of matches that are kept until the end."""
         self._collected += size
         most = self.limits.result_memory
         if self._collected > most:
@@ -116,7 +116,7 @@ class Allowance:
         """Matches of a pass end at the places `last`.
 
         Where matches of an event come together, it is enough to look at the first and the last event of a block. Otherwise
-        places are counted, but not before there are so many matches in all, nor if no event can have so many.
+        places are counted, but only from that many matches in all, and if an event can have that many.
         """
         if not last.size:
             return
@@ -140,7 +140,7 @@ class Allowance:
     def _apart(self, last: Array, run: Ended) -> int:
         """The same where matches of an event come apart."""
         self._waiting += last.size
-        if self._few is None and self._waiting > run.ts.size:  # so many matches that it pays to ask
+        if self._few is None and self._waiting > run.ts.size:  # enough matches for the check to pay off
             self._few = not run.may_exceed(self.limits.matches)
         if self._few:
             return -1
@@ -161,16 +161,16 @@ class Allowance:
         return self._error(found, "matches", self._instead + NARROW, otherwise)
 
     def hold(self, size: int, what: str) -> None:
-        """So many more bytes stay until the pass ends."""
+        """Allocates bytes until the pass ends."""
         self.require(size, what)
         self._held += size
 
     def release(self, size: int) -> None:
-        """So many bytes that were held are given back."""
+        """Frees bytes that were held."""
         self._held -= size
 
     def require(self, size: int, what: str) -> None:
-        """So many bytes are wanted beside those that stay."""
+        """Checks that bytes are available besides those that are held."""
         if self._held + size > self.memory:
             found = f"needs {_megabytes(self._held + size)} for {what} in one pass"
             raise self.exceeded(found, "memory", _megabytes(self.memory))

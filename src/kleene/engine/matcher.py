@@ -29,7 +29,7 @@ class Metrics:
     instances: int = 0
     """Events pushed on stacks; runs that were started; partial matches that were made."""
     visits: int = 0
-    """Instances (or cells of the runtime stack) looked at by construction; runs that an event was put to."""
+    """Instances (or cells of the runtime stack) looked at by construction; pairs of a run and an event."""
     sequences: int = 0
     """Event sequences that construction made; matches read from the match buffer."""
     selected: int = 0
@@ -51,9 +51,9 @@ class Metrics:
     buffered: int = 0
     """The most nodes in the match buffer."""
     dropped_runs: int = 0
-    """Runs let go of at the limit."""
+    """Runs dropped at the limit."""
     dropped_matches: int = 0
-    """Matches let go of at the limit."""
+    """Matches dropped at the limit."""
 
 
 @dataclass(slots=True)

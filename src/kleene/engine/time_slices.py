@@ -1,6 +1,6 @@
 """Matches in slices of time: one stream that nothing divides, matched by any number of tasks.
 
-Time is cut into contiguous slices. The task of a slice goes on as a stream does after a restart: from the events before it that
+Time is cut into contiguous slices. The task of a slice resumes like a stream after a restart: from the events before it that
 a match may still reach back to, which are its *lead*, through its own, up to where the next slice begins. A match is reported
 when it is certain: by the event that completes it, or where the end is negated when its window has passed. That is in one
 slice, so each match is reported once.
@@ -35,7 +35,7 @@ from kleene.plan.optimizer import Plan
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """What a slice needs of the events before it: those of so many instants, or so many events."""
+    """The events that a slice needs before it: a number of instants, or of events."""
 
     instants: int | None = None
     events: int | None = None

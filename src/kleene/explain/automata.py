@@ -293,7 +293,7 @@ class _Compiler:
         return (*type_tests(self._bound, component.event, element), *self._agreements(index, element), *own)
 
     def _scanned(self, conditions: tuple[Expression, ...], component: Component, element: Element) -> list[Expression]:
-        """Conditions on the event alone. One that every element must satisfy is written for the element at hand; in the basic
+        """Conditions on the event alone. One that every element must satisfy is written for the current element; in the basic
         stage it is on the proceed edge.
         """
 
@@ -320,7 +320,7 @@ class _Compiler:
         return agreements(self._bound, self.components[index].event, element, [item.event for item in before])
 
     def _window(self, index: int, element: Element) -> Within | None:
-        """The window between the first event of the run and the one at hand; the first event needs none."""
+        """The window between the first event of the run and the current one; the first event needs none."""
         if index == 0 and element in (Element.FIRST, Element.SINGLE):
             return None
         event = self.components[index].event

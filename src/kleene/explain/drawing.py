@@ -177,7 +177,7 @@ class Picture:
     width: float = 0
     height: float = MARGIN
     described: list[str] = field(default_factory=list)
-    """What a reader who does not see the picture is told."""
+    """The text alternative of the picture."""
 
     def reach(self, x: float) -> None:
         self.width = max(self.width, x + MARGIN)

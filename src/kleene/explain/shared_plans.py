@@ -83,7 +83,7 @@ def _counted_leaves(plan: SharedPlan, root: Root, known: SharedStatistics) -> tu
 
 
 def explain_shared(plan: SharedPlan, unit: str = "unit of the clock", ticks: int = 1) -> str:
-    """A shared plan as text; `unit` is what costs are given for, so many ticks of the clock."""
+    """A shared plan as text; `unit` is the number of clock ticks that costs are given for."""
     queries = len({root.clause.query for root in plan.roots})
     head = f"{_counted(queries, 'query', 'queries')} in one {plan.kind}, planned by {plan.search}"
     if plan.steps:

@@ -308,7 +308,7 @@ class _Alternative:
         state = buffer.state
         state[[kernels.SEGMENT, kernels.POSITION, kernels.FOUND]] = 0, place, 0
         state[[kernels.LIVE, kernels.STARTS]] = NEVER, self._starts[segment]
-        # The kernel counts starts anew in each call, as for a new partition.
+        # The kernel restarts the count of starts in each call, as for a new partition.
         self._starts[segment] += int(engine.groups.masks[place] >> program.components[kernels.BEGIN_BIT, 0]) & 1
         self._call(engine, buffer, place)
         if self._plan.merges:

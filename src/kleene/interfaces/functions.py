@@ -1,4 +1,4 @@
-"""Functions of the user's own as they are given: with a query, or to the command as a file or module.
+"""User functions: passed with a query, or to the command as a file or module.
 
 A function has one name in a query, whatever its case, and never that of something the language has already.
 """

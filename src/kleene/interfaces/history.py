@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 VALUES = 1 << 20
-"""Histories are made of about so many values at a time."""
+"""Approximate number of values for which histories are built at a time."""
 
 _REASON = "a history needs them in order"
 _HINT = "give order_by=[...], columns that order events of equal time"

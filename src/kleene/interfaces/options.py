@@ -383,7 +383,7 @@ def checked(record: type, given: Mapping[str, object]) -> dict[str, Any]:
 def takes_options(record: type) -> Callable[[Taker], Taker]:
     """Says of a function with `**options: Unpack[record]` which these are, to `help`, `inspect.signature` and notebooks.
 
-    A docstring that ends with a list of arguments goes on with the options.
+    A docstring that ends with a list of arguments continues with the options.
     """
 
     def described(taker: Taker) -> Taker:

@@ -1,7 +1,7 @@
 """Rules: queries that are added, replaced, paused and removed while a stream runs.
 
-They come from a folder or a table that is read again before every micro-batch. What has changed is part of the stream: it is in
-force, in all buckets, for events from the watermark of its micro-batch on, and after a restart everything goes on as it was.
+They come from a folder or a table that is re-read before every micro-batch. Changes are part of the stream: they apply, in all
+buckets, to events from the watermark of their micro-batch on, and survive restarts.
 
 The matches of all rules are in one DataFrame, whose columns do not depend on them.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kleene.runtime.units import PlannedQuery
 
 REMEMBERED = 8
-"""So many snapshots of rules are kept as plans by a process."""
+"""Number of snapshots of rules whose plans a process caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Rules:
 
     @takes_options(MatchOptions)
     def run(self, events: DataFrame, **options: Unpack[MatchOptions]) -> StreamRun:
-        """Like `match`, but gives the whole run, whose `problems` are rules that are not in force, and why.
+        """Like `match`, but gives the whole run, whose `problems` are rules that do not run, and why.
 
         Events are spread by `partition_by`, which all rules have then; without it one task does all the work.
         """
@@ -114,7 +114,7 @@ class RuleCompiler:
     name: str = field(default_factory=lambda: uuid4().hex)
 
     def __call__(self, text: str) -> Compiled:
-        """The queries of a snapshot; what is wrong with a rule is reported, and the others are in force."""
+        """The queries of a snapshot; problems of a rule are reported, and the others run."""
         known = (self.name, text)
         if known not in _compiled:
             _compiled[known] = self._compile(text)
@@ -135,7 +135,7 @@ class RuleCompiler:
                 continue
             try:
                 queries.append(self._query(name, rule))
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with a rule, the others are in force
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with a rule, the others run
                 problems.append((name, rule.version, described(error)))
         return Compiled(QuerySet(tuple(queries), self.multi), tuple(problems))
 

@@ -17,7 +17,7 @@ POLICIES = ("error", "keep_newest", "sample")
 
 EVENT_PARTIALS = 1_000_000
 LEAST_PARTIALS, MOST_PARTIALS = 100_000_000, 20_000_000_000
-"""Partial matches that a pass may make: so many for each event, at least and at most so many."""
+"""Partial matches that a pass may create: per event, minimum, and maximum."""
 
 PASS_MEMORY = 4 << 30
 """Bytes that a pass may take for partial matches and matches that wait, unless half of the process's memory is less."""
@@ -42,8 +42,7 @@ class Limits:
     least 100 million and at most 20 billion.
     """
     nodes: int = 50_000_000
-    """Nodes of the match buffer of automata, 28 bytes each (40 while they are read), after what has left the window is let go
-    of.
+    """Nodes of the match buffer of automata, 28 bytes each (40 while they are read), without those outside the window.
     """
     memory: int | None = None
     """Bytes that the partial matches of a pass and the matches that wait in it may take; embedded also those of all matches
@@ -53,15 +52,15 @@ class Limits:
     """Different operators and attributes of the conditions between events, which are compiled in every process."""
     policy: str = "error"
     """At the limits `runs` and `matches` of automata: `error`, which names the query, the partition and the count;
-    `keep_newest`, which lets go of the runs that started earliest and reads the matches of the youngest runs first; `sample`,
-    which keeps a random choice of runs and of matches. What was let go of is counted in the metrics. Any other limit is an
+    `keep_newest`, which drops the runs that started earliest and reads the matches of the youngest runs first; `sample`,
+    which keeps a random choice of runs and of matches. The metrics count what was dropped. Any other limit is an
     error, and so are all where matches are found without runs.
     """
     seed: int = 0
     """Of the random choice."""
 
     def pass_partials(self, events: int) -> int:
-        """Partial matches that a pass over so many events may make."""
+        """Partial matches that a pass over a number of events may create."""
         if self.partials is not None:
             return self.partials
         return max(LEAST_PARTIALS, min(EVENT_PARTIALS * events, MOST_PARTIALS))

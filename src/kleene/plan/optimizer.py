@@ -93,7 +93,7 @@ def _match_plan(
         message = f"only automata have a match buffer to give as {output} output"
         raise PlanningError(Problem(message, hint="leave the plan open, or choose plan={'mechanism': 'nfa'}"))
     if bounds.policy != "error":
-        message = f"the policy '{bounds.policy}' lets go of the runs of automata, and this plan finds matches without runs"
+        message = f"the policy '{bounds.policy}' drops runs of automata, but this plan finds matches without runs"
         hint = "leave the policy out: at a limit the query stops; or choose plan={'mechanism': 'nfa'} (not for AND)"
         raise PlanningError(Problem(message, hint=hint))
     if isinstance(options, LazyOptions):
@@ -104,7 +104,7 @@ def _match_plan(
 
 def _best_lazily(bound: BoundQuery, limits: Limits) -> bool:
     """Whether a lazy plan is the one to choose: for AND, and for functions of several events, there is no other; an automaton
-    shares what Kleene components have in common, lets go of overlapping runs, and can sample at a limit.
+    shares what Kleene components have in common, drops overlapping runs, and can sample at a limit.
     """
     if bound.query.strategy is not Strategy.SKIP_TILL_ANY_MATCH:
         return False

@@ -62,7 +62,7 @@ class LazyOptions:
 
     evaluation: Literal["auto", "eager", "chain", "tree"] = "auto"
     """`auto`; `eager` (components as written, lazy paper section 3), `chain` (a given order, section 5) or `tree` (the order is
-    found anew for every partial match, section 6).
+    found for every partial match, section 6).
     """
     order: tuple[str, ...] | None = None
     """The variables in the order in which a chain binds them; None to let `planner` find it."""
@@ -75,7 +75,7 @@ class LazyOptions:
     are expected to satisfy its conditions (`cost`).
     """
     adaptive: bool = True
-    """Whether the plan is made anew when rates or selectivities have changed."""
+    """Whether queries are re-planned when rates or selectivities have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class AggregateOptions:
     mechanism: Literal["auto", "counters", "matches"] = "auto"
     """`auto`; `counters` (A-Seq section 3) or `matches` (build every match, then aggregate)."""
     window: Literal["auto", "marking", "stacks"] = "auto"
-    """How counters let go of what leaves the window: `marking` (a set of counters for each live start event, A-Seq section 3.2)
+    """How counters handle expiry: `marking` (a set of counters for each live start event, A-Seq section 3.2)
     or `stacks` (counts of segments on two stacks: the cost of an event does not grow with the number of live start events).
     """
     sharing: Literal["auto", "none", "prefix", "chop"] = "auto"

@@ -78,7 +78,7 @@ class QuerySet:
     """How patterns are planned together; None if they are not."""
 
     def units(self, born: Mapping[str, int | None] | None = None) -> Iterator[Unit]:
-        """What is matched together; in a stream, given the watermark at which each query came in force.
+        """What is matched together; in a stream, given the watermark at which each query started.
 
         Only queries that have seen the same events can be matched together, and counters without a window only where no query
         comes or goes: their state is not the events of a window.

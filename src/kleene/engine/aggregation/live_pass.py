@@ -61,7 +61,7 @@ class Cells:
 
     @staticmethod
     def of(columns: Mapping[str, pa.Array], measures: Measures, rows: int, events: pa.Schema) -> Cells | None:
-        """From what `columns` gave; None if there were none. First events are among so many rows."""
+        """From what `columns` gave; None if there were none. `rows` is the number of rows that first events are among."""
         if not columns:
             return None
         first = require_within("cells", integers(columns, "cells"), 0, rows - 1)

@@ -36,7 +36,7 @@ from kleene.plan.aggregation import MatchedPlan
 from kleene.plan.operators import fixed_values, kleene_variables
 
 MANY = 1 << 20
-"""So many spans are worth adding up before the end of a pass."""
+"""Number of spans that are worth adding up before the end of a pass."""
 
 
 class MatchAggregator(ReportingMatcher):
@@ -301,8 +301,8 @@ class MatchAggregator(ReportingMatcher):
             self._settle(run, placed, places, watermark)
 
     def _settle(self, run: Pass, placed: Sequence[Matches], places: Array, watermark: int) -> None:
-        """Chooses among the matches that no event to come can end, nor any that ends before them: they are let go of, and so is
-        what overlaps those that are chosen.
+        """Chooses among the matches that no event to come can end, nor any that ends before them: it drops them, and the
+        matches that overlap the chosen ones.
         """
         window = self._live.bound.window
         assert window is not None

@@ -84,7 +84,7 @@ class AutomatonPass(WorkingPass):
             and plan.branches[0].negation is None
             and not may_overflow(plan.bound, working)
         )
-        """Whether runs that overlap a reported match are let go of while running."""
+        """Whether runs that overlap a reported match are dropped while running."""
         self.counts_ends = plan.options.algorithm != "backtrack" or plan.limits.policy != "error"
         """Where the matches of an event come together they are counted while they are read."""
         self.candidates = False

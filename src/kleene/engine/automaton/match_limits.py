@@ -20,7 +20,7 @@ Part = tuple[Array, Array]
 
 
 class Limited:
-    """Detections in order of their places, and how many matches of them are let go of."""
+    """Detections in order of their places, and how many of their matches are dropped."""
 
     def __init__(self, found: Array, nodes: Array, used: int, clock: Array, window: int, allowance: Allowance) -> None:
         # Of an event, the youngest histories first: reading stops at the limit.

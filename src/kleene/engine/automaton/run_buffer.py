@@ -19,7 +19,7 @@ RUNS = 1 << 10
 """How many nodes and runs of a state there is room for at first."""
 
 MOST_NUMBER = 1 << 30
-"""Up to here matches are numbered while they are read; then anew."""
+"""The largest number of a match while matches are read; then numbering restarts."""
 
 EMPTY = np.empty(0, np.int64)
 
@@ -125,7 +125,7 @@ class MatchReader:
         self._found, self._nodes = found, nodes
         if used > self._written.shape[1]:
             self._written = match_buffer.nothing_written(2 * used)
-        # Numbers go on, so that what was written for other nodes, with lower ones, is of no account.
+        # Numbers continue, so that entries of other nodes, with lower numbers, are ignored.
         self._cursor[: match_buffer.NUMBER] = 0
         self._cursor[match_buffer.AT_EVENT] = -1
 

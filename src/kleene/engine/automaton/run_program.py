@@ -327,7 +327,7 @@ def _indented(depth: int, lines: Sequence[str]) -> list[str]:
 
 
 class _SiteBody(FlatBody):
-    """The conditions of one site: references resolve to the event at hand, to a slot of the run, or to a walked element."""
+    """The conditions of one site: references resolve to the current event, to a slot of the run, or to a walked element."""
 
     def __init__(self, writer: _Writer, component: int, kind: int, walked: tuple[str, ...], prefix: str) -> None:
         super().__init__(writer.program, {}, 0)

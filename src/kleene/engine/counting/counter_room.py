@@ -15,7 +15,7 @@ from kleene.engine.counting.totals import Points
 from kleene.engine.kernels.rows import tally
 
 MOST_TALLIED = 16
-"""Up to so many tests, all combinations are tallied at once."""
+"""Number of tests up to which all combinations are tallied at once."""
 
 
 class Room:

@@ -55,7 +55,7 @@ DIVIDED_ROWS = 1 << 20
 """How many events of many partitions are taken in at a time."""
 
 LOOKED_AT = 1 << 10
-"""At so many events it is looked how many are alive."""
+"""Number of events after which live events are counted."""
 
 
 class CounterMatcher(WorkingMatcher):
@@ -229,7 +229,7 @@ class CounterPass:
         self._triggered, self._expired = self._run()
 
     def _is_cautious(self) -> bool:
-        """Whether counters have to mean the same whatever the events in hand are like."""
+        """Whether counters have to mean the same whatever the current events are."""
         return self._shared.window is None
 
     @property
@@ -246,7 +246,7 @@ class CounterPass:
         return Leading(0, 0, self._initial)
 
     def _front(self, rows: int) -> Front:
-        """Room for so many rows of the front."""
+        """Room for rows of the front."""
         kept, float_kept = self._program.kept, self._program.float_kept
         self._allowance.hold(8 * rows * (kept.size + float_kept.size + 1), "the counters of start events")
         room = np.empty((rows, kept.size), np.int64), np.empty((rows, float_kept.size))
@@ -318,7 +318,7 @@ class CounterPass:
             return
         load = self._load(window)
         stacks, of_trie = self._stacks_cost(load), np.inf if trie is None else _trie_cost(trie, load)
-        going_on = self._expiring and self._since > LONG_AGO  # only stacks go on from what there is by then
+        going_on = self._expiring and self._since > LONG_AGO  # only stacks resume from the state at that time
         marks = method == "marking" or (method != "stacks" and not going_on)
         cuts = self._marking_cuts(load, np.inf if method == "marking" else min(stacks, of_trie)) if marks else None
         if cuts is not None:

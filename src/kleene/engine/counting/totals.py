@@ -129,7 +129,7 @@ def add_up(
 
 
 def _room(slots: int, count: int) -> tuple[Array, Array]:
-    """Room for so many values of slots, integers and floats."""
+    """Room for values of slots, integers and floats."""
     return np.empty((slots, count), np.int64), np.empty((slots, count))
 
 

@@ -38,7 +38,7 @@ MOST_NODES = 256
 """Tries with more are counted segment by segment: an event's cost grows with the nodes."""
 
 MOST_ALONE = 16
-"""Up to so many tests, there is a table of what all combinations of them do."""
+"""Number of tests up to which there is a table for all their combinations."""
 
 LINE = 8
 """How many integers make a line of the cache."""
@@ -75,14 +75,14 @@ def build_trie(wanted: tuple[Wanted, ...], bits: int) -> Trie | None:
 
 
 def notes_of(side: Side, count: int) -> Notes:
-    """Room for so many notes, the row that ends lists, and the row that comes next; for a list of each test."""
+    """Room for notes, the row that ends lists, and the row that comes next; for a list of each test."""
     rows, lists = count + 2, max(int(side.actions[LIST::FIELDS].max()), side.ranges.size) + 1
     links, fronts, lasts = np.empty(rows, np.uint64), np.empty(rows, np.uint64), np.zeros(lists, np.uint64)
     return Notes(aligned(rows * int(side.width)), np.empty(rows, np.int64), np.empty(rows, np.uint64), links, lasts, fronts)
 
 
 def aligned(count: int) -> Array:
-    """Room for so many integers, of which no four that are used together lie in two lines of the cache."""
+    """Room for integers, of which no four that are used together lie in two lines of the cache."""
     room = np.empty(count + LINE, np.int64)
     begin = -room.ctypes.data // 8 % LINE
     return room[begin : begin + count]

@@ -51,7 +51,7 @@ class Traits:
 
 
 class Attributes:
-    """The attributes of the events in hand that aggregates read."""
+    """The attributes of the current events that aggregates read."""
 
     def __init__(self, bound: BoundQuery, working: WorkingSet, rows: int) -> None:
         self._bound = bound
@@ -117,7 +117,7 @@ def overflow() -> SaturatedError:
 
 
 def require_stable(plan: CounterPlan, working: WorkingSet, rows: int) -> None:
-    """Where order codes outlive the events in hand, that of a value may not depend on the other values."""
+    """If order codes outlive the current events, that of a value may not depend on the other values."""
     for item in plan.bound.query.aggregates:
         if item.function in ("min", "max") and item.attribute is not None:
             column = working.column(item.attribute).slice(0, rows)

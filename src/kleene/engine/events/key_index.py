@@ -65,7 +65,7 @@ class KeyIndex:
 
 
 def grown(array: Array, size: int) -> Array:
-    """An array with room for so many rows, twice as much as before if it has to grow."""
+    """An array with room for `count` rows, of at least twice the size if it has to grow."""
     if size <= array.shape[0]:
         return array
     found = np.empty((max(size, 2 * array.shape[0]), *array.shape[1:]), array.dtype)

@@ -70,7 +70,7 @@ class WorkingSet:
         )
 
     def compact(self) -> None:
-        """Lets go of the input batches of rows that wait for a run: only relevant rows and needed columns stay."""
+        """Frees the input batches of rows that wait for a pass: only relevant rows and needed columns stay."""
         last = self._batches[-1]
         if last.num_rows > self._rows[-1].size or last.schema.names != self._names:
             rows = self._rows[-1]
@@ -187,7 +187,7 @@ class WorkingSet:
         self.kept, self.pending = int(ts.size), 0
 
     def _last(self, name: str, count: int) -> pa.Array:
-        """A column of the last rows, without those before, whose memory is let go of."""
+        """A column of the last rows, without those before, whose memory is freed."""
         pieces: list[pa.Array] = []
         for batch, rows in zip(reversed(self._batches), reversed(self._rows), strict=True):
             if count > 0:

@@ -1,7 +1,7 @@
 """Values that leave 64 bits: which rows of a column they are, and that a matcher has met some.
 
 What fails is NULL in the column, and the row is marked. See `kleene.pattern.faults` for what an error is, and
-`kleene.engine.audit` for how it is told from one that no match has.
+`kleene.engine.audit` for how it is distinguished from one that no match has.
 
 Cost: none where nothing fails; else a few calls of the operation for every row that does.
 """

@@ -108,7 +108,7 @@ class Body:
         self._constants: dict[int, str] = {}
         self._names: dict[tuple[str, bool], str] = {}
         self._failing: list[str] = []
-        """Whether something has left 64 bits in the atom at hand."""
+        """Whether something has left 64 bits in the current atom."""
 
     def in_loop(self, node: p.Expression) -> bool:
         """Whether a node's value changes from one candidate to the next."""

@@ -1,4 +1,4 @@
-"""Calls of the user's own functions: whole columns in, and what comes out is checked before anything is computed with it.
+"""Calls of user functions: whole columns in, and their results are checked before anything is computed with them.
 
 Cost: that of the function, once per block of rows; it is never called on no rows.
 """

@@ -48,7 +48,7 @@ class Evaluator:
         self._count = count
         self._noticed = noticed
         self._failed: Array | None = None
-        """The rows where something has failed in the atom at hand; None if failing is an error."""
+        """The rows where something has failed in the current atom; None if failing is an error."""
 
     def holds(self, condition: p.Expression) -> Array:
         """Where the condition is true (unknown is not), as a boolean array."""

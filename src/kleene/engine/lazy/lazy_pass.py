@@ -32,7 +32,7 @@ BLOCK = 1 << 15
 """How many partial matches are extended at a time."""
 
 TRIED = 16
-"""With one in so many of the first partial matches it is tried how many there will be to look up scopes for."""
+"""Share of the first partial matches (one in N) with which the number of scopes to look up is estimated."""
 
 WORTH_TRYING = 1 << 16
 """With fewer events tables of scopes cost little more than trying."""
@@ -225,10 +225,10 @@ class BranchRun:
         self._sizes, self._promised = np.empty(program.count, np.int64), np.empty((3, program.count))
         self._blocks: list[Block] = []
         self._looked_up = 0
-        """Partial matches of the stretch at hand whose scopes have been looked up."""
+        """Partial matches of the current stretch whose scopes have been looked up."""
 
     def _make_tables(self, partials: float) -> None:
-        """Makes tables of scopes, if they pay with so many partial matches to come."""
+        """Makes tables of scopes, if they pay off for the partial matches to come."""
         if self._before.shape[1] or not worth_tables(partials, self._rows, self.program.count):
             return
         self._bounds = self._run.bounds(tabled=True)
@@ -295,7 +295,7 @@ class BranchRun:
             yield from self._go_on(steps, depth, dynamic, block)
 
     def _go_on(self, steps: Sequence[Step], depth: int, dynamic: int, block: Block) -> Iterator[Matches]:
-        """Goes on with partial matches whose component at `depth` is complete."""
+        """Continues with partial matches whose component at `depth` is complete."""
         self._decide(steps, depth, dynamic, block)
         self._run.metrics.instances += block.count
         if not block.count:

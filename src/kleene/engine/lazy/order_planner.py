@@ -1,10 +1,9 @@
-"""The planner at work: chooses how a pass binds events, from what is known of them, and again when they change.
+"""Chooses how a pass binds events, by their statistics, and again when they change.
 
-Before each pass rates are counted. Then selectivities are measured on a sample, those of the conditions first that the order at
-hand asks first, until what is left to decide is expected to take little time; they are blended with what earlier passes found,
-so that chance does not decide. Rows whose rates differ much
-from those of the rest (the rare type has become the frequent one) are planned for by themselves: the pass is cut into
-stretches, each with the order that suits it.
+Before each pass rates are counted. Selectivities are then sampled, starting with the conditions that the current order
+evaluates first, while the remaining work is worth it, and smoothed with earlier passes. Rows whose rates differ much from those
+of the rest (the rare type has become the frequent one) are planned for by themselves: the pass is cut into stretches, each with
+the order that suits it.
 
 Nothing is lost or found twice when a plan changes: between passes only events are kept, and within one a match belongs to the
 stretch in which its last event lies.
@@ -39,42 +38,43 @@ CHANGED = 1.5
 """Statistics that differ by more than this factor make a new plan."""
 
 MEASURED = ((128, 2e6), (1_024, 4e7))
-"""(tuples, nanoseconds): so many tuples decide about the selectivity of a condition, some 1 us each, if the steps that it may
-change are expected to take longer than that. What was measured on few tells where more are needed.
+"""(tuples, nanoseconds): number of tuples on which a selectivity is sampled, about 1 us each, if the steps that it may change
+are expected to take longer than that. A sample of few shows where more are needed.
 """
 
 UNASKED = 5.0
-"""If all steps take so many times longer, conditions are measured too that the order does not ask: another one might."""
+"""Factor by which all steps must outlast the measuring for conditions to be sampled that the order does not evaluate, but
+another one might."""
 
 BY_LUCK = 1.5
-"""So many tuples more might have satisfied a condition: what is left to do is not taken to be little because of a few."""
+"""Safety factor on sampled selectivity, so that a few lucky tuples do not make a condition look selective."""
 
 EVERY = 8
-"""They are measured again after so many passes, or when rates have changed."""
+"""Number of passes after which selectivities are measured again, or earlier when rates have changed."""
 
 KEYS = 512
 """Of how many events the partition is looked at before anything is measured."""
 
 SLICE_ROWS = 256
 MOST_SLICES = 4_096
-"""Rates are counted in slices of at least so many rows, at most so many of them."""
+"""Minimum rows of a slice in which rates are counted, and maximum number of slices."""
 
 TOGETHER = 32
-"""So many slices, or as many as `FEWEST_WINDOWS` take, are planned for together."""
+"""Slices that share one plan, or as many as cover `FEWEST_WINDOWS` windows."""
 
 BY_CHANCE = 4.0
 """Counts that differ by fewer standard deviations are alike."""
 
 FEWEST_WINDOWS = 4
-"""A stretch is at least so many windows long, for a cut costs about a window."""
+"""Minimum length of a stretch in windows, since a cut costs about a window."""
 
 WORTH_CUTTING = 1.5
-"""A slice is planned for by itself if the order of the slice before it costs more than so many times the best."""
+"""Cost ratio to the best order from which a slice is planned separately from the previous one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How one branch is evaluated in the pass at hand."""
+    """How one branch is evaluated in the current pass."""
 
     stretches: tuple[Stretch, ...]
     nanoseconds: float
@@ -127,7 +127,7 @@ class OrderPlanner:
         return run
 
     def stretches(self, index: int) -> tuple[Stretch, ...]:
-        """How the matches of a branch are found in the pass at hand."""
+        """How the matches of a branch are found in the current pass."""
         return self._choices[index].stretches
 
     @property
@@ -150,7 +150,7 @@ class OrderPlanner:
         return any(self._plan.order_of(branch) is None and len(branch.components) > 1 for branch in self._plan.branches)
 
     def _count(self, working: WorkingSet) -> None:
-        """Counts rates: those of the events at hand, whatever they were before."""
+        """Counts the rates of the current events, whatever they were before."""
         span = span_of(self._plan.bound, working)
         counts = zip(self._bits, self._counts.sum(axis=1).tolist(), strict=True)
         rates = {variable: count / span for variable, count in counts}
@@ -198,9 +198,9 @@ class OrderPlanner:
     def _to_measure(
         self, expected: Statistics, asked: set[str], worth: float, orders: dict[int, tuple[int, ...]]
     ) -> list[tuple[int, int]]:
-        """The branch and number of the conditions that a good order asks next, beyond those that were asked, if it takes
-        longer than so many nanoseconds from there on; of a branch that takes much longer, all others. `orders` are those at
-        hand, by branch: they are made anew when they have nothing more to ask.
+        """The branch and number of the conditions that a good order asks next, beyond those that were asked, if the remaining
+        steps take longer than `worth` nanoseconds; of a branch that takes much longer, all others. `orders` are the current
+        ones, by branch: they are found again when they have nothing more to evaluate.
         """
         worth = worth / expected.span if expected.span else 0.0
         for index, branch in enumerate(self._plan.branches):

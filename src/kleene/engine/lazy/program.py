@@ -74,7 +74,7 @@ class LazyProgram:
         """The conditions that read single events only: filters decide them in any order."""
         self._sources = self._filter_sources(columns)
         self.filter: LazyFilter = _no_filter()
-        # Kept with the program, and let go of with it.
+        # Kept with the program, and freed with it.
         self.scope_slots = cache(self._scope_slots)
         self.read_slots = cache(self._read_slots)
 

@@ -44,10 +44,11 @@ from kleene.plan.contract import Transformation
 NULL_WORD = np.uint64(0x5BD1E9955BD1E995)
 
 WORTH_KEEPING = 8
-"""Hashes are kept from one in so many events on: before, a place for each event costs more than hashing some events twice."""
+"""Share of events (one in N) from which hashes are kept: below, a place for each event costs more than hashing some events
+twice."""
 
 AT_ONCE = 1 << 12
-"""Beginning to hash some events takes about as long as hashing so many."""
+"""Number of events that take as long to hash as starting to hash."""
 
 
 class WrittenPlan(Protocol):
@@ -247,7 +248,7 @@ class EventHashes:
         return True
 
     def _hashed(self, source: Callable[[str], tuple[pa.Array, Array | None]], count: int) -> Array:
-        """Hashes of so many events; `source` gives a column and the rows of it that they are, None for all as they are."""
+        """Hashes of `count` events; `source` gives a column and the rows of it that they are, None for all as they are."""
         hashes = np.zeros(count, np.uint64)
         with np.errstate(over="ignore"):
             for name in self._columns:

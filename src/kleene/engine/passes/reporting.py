@@ -1,6 +1,6 @@
 """What matchers have in common that go over their working set in passes and decide negation and overlaps on finished matches.
 
-Nothing but recent events outlives a pass: matches are found anew from the events that a match may still begin with, and only
+Nothing but recent events outlives a pass: matches are found again from the events that a match may still begin with, and only
 those that the new events complete are reported. The work is at most doubled, memory is bounded by the window, and what is kept
 means the same to every later version.
 

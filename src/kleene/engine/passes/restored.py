@@ -1,7 +1,7 @@
 """State columns on their way back into matchers: what matchers rely on is checked, and anything else is damage.
 
-A matcher indexes by what it is given. So numbers have a type and no NULLs, columns that belong together have one length, and
-rows are rows of the events that are there.
+A matcher uses restored values as indices. So numbers have a type and no NULLs, columns that belong together have one length,
+and rows are rows of the events that are there.
 """
 
 from __future__ import annotations
@@ -108,6 +108,6 @@ def _numbered_counters(state: Mapping[str, pa.Array], keys: Sequence[pa.DataType
 
 
 def require_width(cells: Array, floats: Array, wanted: tuple[int, int]) -> None:
-    """That there are so many counters, of integers and of floats, for each partition."""
+    """Checks the number of counters, of integers and of floats, for each partition."""
     if cells.size and (cells.shape[1], floats.shape[1]) != wanted:
         raise damaged(f"it has {cells.shape[1]} and {floats.shape[1]} counters of a partition, not {wanted[0]} and {wanted[1]}")

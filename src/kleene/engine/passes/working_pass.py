@@ -218,7 +218,7 @@ class WorkingPass:
             self._working.noticed.seen = True
 
     def _earliest_in(self, events: int) -> int | None:
-        """The time of the earliest event that a later match may have; if windows count events, of at most so many."""
+        """The time of the earliest event that a later match may have; if windows count events, of at most `count` events."""
         if self._plan.bound.count_window is None:
             return int(self._working.ts[0])
         begins, ends = self.groups.offsets[:-1], self.groups.offsets[1:]

@@ -28,7 +28,7 @@ AT_A_TIME = 30
 """How many tests are told apart at a time."""
 
 FEW_SETS = 1024
-"""So many sets of tests are no burden."""
+"""Number of sets of tests below which renumbering does not pay."""
 
 
 class LeafScan:
@@ -40,7 +40,7 @@ class LeafScan:
         self._metrics = metrics
         self._noticed = noticed
         self._failed: list[Array] = []
-        """Rows of the batch at hand of which a predicate leaves 64 bits."""
+        """Rows of the current batch for which a predicate leaves 64 bits."""
         self._names = sorted({name for test in group.tests for name in test.event.types})
         components = list(self._classes())
         self._scan = Scan(
@@ -89,7 +89,7 @@ class LeafScan:
         return counts
 
     def forget(self, codes: Array) -> None:
-        """Numbers sets anew, in place, if hardly any of those that were met are among the codes."""
+        """Renumbers sets, in place, if hardly any of the known ones are among the codes."""
         if len(self._numbers) < FEW_SETS:
             return
         used = np.unique(codes)

@@ -30,7 +30,7 @@ _SAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many there are: exactly, or at least so many where the search was bounded."""
+    """A count: exact, or a lower bound if the search was bounded."""
 
     number: int
     exact: bool = True

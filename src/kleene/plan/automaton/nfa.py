@@ -96,7 +96,7 @@ def plan_nfa(
         conjunct for conjunct in bound.conjuncts if (found := equality_of(conjunct)) is not None and found[0] in partition
     )
     tests = tuple(test.name for test in bound.equivalences if test.value is None and test.name not in partition)
-    # What is let go of at a limit, and compressed output, are about single runs.
+    # Dropping at a limit, and compressed output, concern single runs.
     all_alike = output == "verbose" and not tests and (limits or Limits()).policy == "error"
     branches = tuple(_branch(bound, branch, partition, decided, options, all_alike) for branch in bound.branches)
     transformation = Transformation(tuple((item.alias, item.expression) for item in bound.query.returns))

@@ -1,4 +1,4 @@
-"""What to share among counted patterns, and how to let go of what leaves the window: by estimated cost.
+"""What to share among counted patterns, and how to handle expiry: by estimated cost.
 
 With start-event marking every event updates the counters of all live start events of its pattern. Common prefixes are shared
 for free. Chopping a pattern before a part that others have too (Chop-Connect) lets that part be counted once for all, from

@@ -21,7 +21,7 @@ KeySet = frozenset[str]
 Group = tuple[KeySet, ...]
 
 FEW = 8
-"""Up to so many different key sets, all groupings (4,140) are tried."""
+"""Number of different key sets up to which all groupings (4,140) are tried."""
 
 
 @dataclass(frozen=True, slots=True)

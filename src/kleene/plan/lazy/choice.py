@@ -1,4 +1,4 @@
-"""Which alternatives a lazy plan has for the events at hand, and what each is expected to cost.
+"""The alternatives of a lazy plan for the current events, and the estimated cost of each.
 
 The alternatives of a branch: as written (eager), the order of each planner, the tree, and for plain sequences active instance
 stacks. Any gives the same matches; the cheapest is taken.
@@ -35,7 +35,7 @@ FILTERED = 40.0
 FUNCTION = 150.0
 """Nanoseconds that a condition takes which is decided on blocks of partial matches, beside EVALUATION."""
 WORTH_SHARING = 8
-"""Partial matches have candidates decided together if that saves each the evaluation of more than so many."""
+"""Saved evaluations per partial match from which candidates are decided together."""
 SHARED = 5.0
 """Nanoseconds that a partial match then takes to find those in its scope."""
 BETTER = 0.97
@@ -210,7 +210,7 @@ def _changes(count: int) -> list[list[int]]:
 
 
 def worth_tables(partials: float, events: float, components: int) -> bool:
-    """Whether so many partial matches look for further events that tables of scopes are made for all events."""
+    """Whether enough partial matches look for further events to make tables of scopes for all events."""
     return SEARCHED * partials > _tables(events, components)
 
 

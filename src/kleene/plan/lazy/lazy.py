@@ -1,7 +1,7 @@
 """The plan of a query under skip_till_any_match: any order of binding events gives the same matches (lazy evaluation).
 
 `plan_lazy` sorts what the query asks for: what single events decide, what decides between events, what the partition decides.
-In which order components are bound is left to the run, unless the user has said so: an order is chosen for the events at hand,
+In which order components are bound is left to the run, unless the user has said so: an order is chosen for the current events,
 and again when they change. Sequences have one more alternative, active instance stacks.
 
 It answers every pattern under skip_till_any_match: SEQ, AND, OR, nested, with Kleene plus, negation and windows of both kinds.

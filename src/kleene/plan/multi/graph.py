@@ -210,7 +210,7 @@ class PatternGraph:
                 occurrences[own] = mask
 
     def _settle(self, subpattern: Subpattern) -> None:
-        """Lets go of a sub-pattern where it is maximal no more."""
+        """Drops a sub-pattern where it is no longer maximal."""
         kept = {
             number: {
                 slots: mask

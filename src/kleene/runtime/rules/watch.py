@@ -82,7 +82,7 @@ class RuleWatch:
         now = self._clock()
         try:
             found = self._look(now)
-        except Exception as error:  # noqa: BLE001 - whatever is there, the rules that are known go on
+        except Exception as error:  # noqa: BLE001 - whatever the error, the known rules stay
             self._failing_since = now if self._failing_since is None else self._failing_since
             if self._seen is None or now - self._failing_since >= YOUNG:
                 return Seen({}, partial=True, problems={self._source: described(error)})

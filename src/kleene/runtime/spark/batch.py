@@ -59,7 +59,7 @@ class SparkRun:
         return self._find_bad_rows()
 
     def unpersist(self) -> None:
-        """Lets go of what is kept; it is computed anew when it is asked for again."""
+        """Frees the persisted matches; they are recomputed on the next use."""
         if self.kept is not None:
             self.kept.unpersist()
 

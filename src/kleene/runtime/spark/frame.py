@@ -131,7 +131,7 @@ def named_batches(plan: Shuffled, types: tuple[str, ...] | None = None) -> Resto
 def worker_interpreter(frame: DataFrame) -> Iterator[None]:
     """Lets the Python workers of a local classic session use the interpreter that runs this process, for one job.
 
-    Without this they use `python3` on the PATH, which need not have Kleene. A choice of the user's (PYSPARK_PYTHON,
+    Without this they use `python3` on the PATH, which need not have Kleene. An explicit choice (PYSPARK_PYTHON,
     spark.pyspark.python) stands; on a cluster and on Spark Connect the server's own setting decides.
     """
     session: Any = frame.sparkSession

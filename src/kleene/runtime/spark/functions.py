@@ -1,4 +1,4 @@
-"""Functions of the user's on their way to Spark's workers: as code, not as names that a worker would have to import.
+"""User functions shipped to Spark's workers: as code, not as names that a worker would have to import.
 
 What the module of a function defines travels with it, unless that module is installed: workers have what is. Other modules
 that it imports must be there. Classic and Connect sessions pickle plans alike, each when it likes, so it is the function that

@@ -38,7 +38,7 @@ BUCKETS = 128
 
 @dataclass
 class Analyzed(AnalyzeResult):
-    """What Spark is told about a call, and what its tasks have to know of it."""
+    """What Spark and its tasks need to know about a call."""
 
     plan: Plan = field(kw_only=True, repr=False)
     events: pa.Schema = field(kw_only=True, repr=False)

@@ -8,7 +8,7 @@ events of one key in a few windows. Each has a hash, the same in every task. Of 
 with the smallest hashes are kept, and rows at random of one that is too large. Hashes fall into strata that are filled evenly,
 so that several neighbourhoods are seen however large they are.
 
-How often events share a partition is told by two sketches (Fast-AGMS): the sum of the squares of the sizes of neighbourhoods,
+Two sketches (Fast-AGMS) estimate how often events share a partition: the sum of the squares of the sizes of neighbourhoods,
 divided by that of the same stretches of time with all keys.
 
 Nothing of the session is changed. Cost: what it takes to read the columns into Python, and some 200 ns a row there.
@@ -254,7 +254,7 @@ class _Sample:
         return table.append_column(MASKS, pa.array(masks)).append_column(MARKS, pa.array(marks))
 
     def _thin(self) -> None:
-        """Lets go of the rows that no component keeps any more."""
+        """Drops the rows that no component keeps any more."""
         batches = pa.Table.from_batches([piece for piece, _, _ in self._pieces]).combine_chunks()
         masks = np.concatenate([piece for _, piece, _ in self._pieces])
         marks = np.concatenate([piece for _, _, piece in self._pieces])
@@ -269,7 +269,7 @@ class _Sample:
 
 
 def beyond(marks: Array, rows: Array, highest: Array, kept: int = KEPT) -> tuple[Array, Array]:
-    """The rows to let go of, so that `kept` are left, and the marks up to which rows of each stratum are kept from now on.
+    """The rows to drop, so that `kept` are left, and the marks up to which rows of each stratum are kept from now on.
 
     Strata are filled evenly: row after row, the smallest marks first.
     """

@@ -8,8 +8,8 @@ and a problem says why. The others report what they would without it: of queries
 alone, from the state before the micro-batch. Who is suspended is part of the header, so replays and restarts agree.
 
 What is kept is the log of recent events (`kleene.runtime.stream.log`) and, in the header, how far each unit has come
-(`kleene.runtime.stream.state`). A bucket that goes on in the same process remembers its matchers; in another one they are made
-anew from the log.
+(`kleene.runtime.stream.state`). A bucket that stays in the same process keeps its matchers; in another one they are
+rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class BucketPlan:
     """Of the events, as they are kept."""
     queries: QuerySet
     buckets: int
-    """Over so many buckets events are spread..."""
+    """Number of buckets that events are spread over..."""
     keys: tuple[str, ...] = ()
     """...by these attributes."""
     columns: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class Bucket:
     """One bucket, with its matchers."""
 
     def __init__(self, plan: BucketPlan, store: Store, group: int = 0) -> None:
-        """Goes on from what is in the store of a group."""
+        """Resumes from the store of a group."""
         self._plan = plan
         blob = store.header()
         if blob is None and not store.is_empty():
@@ -175,7 +175,7 @@ class Bucket:
             self._waiting = [waiting] if waiting.num_rows else []
 
     def _run(self, store: Store, queries: QuerySet, running: Sequence[_Running], *, everywhere: bool = False) -> None:
-        """Has these queries run, those that ran before where they are. New ones see only what comes from the watermark on."""
+        """Starts matchers for these queries, keeping those that already run. New ones see only events from the watermark on."""
         gone = {item.key for item in self.header.suspended}
         queries = replace(queries, queries=tuple(item for item in queries.queries if item.key not in gone))
         known = {key: state for state in self.header.units for key in state.keys}
@@ -209,7 +209,7 @@ class Bucket:
         now, key = self.header.watermark, next(iter(unit.keys))
         born = known[key].born if key in known else now
         matcher, pieces = unit.matcher(self._plan.events), Pieces()
-        if now is not None and not unit.keys <= known.keys():  # all of them came in force at this watermark
+        if now is not None and not unit.keys <= known.keys():  # all of them start at this watermark
             matcher.restore([], now, now - 1, {})
         elif now is not None:
             assert log is not None
@@ -251,7 +251,7 @@ class Bucket:
     ) -> Iterator[Labelled]:
         """Takes events in, and gives what is certain by the watermark; then everything is in the store.
 
-        Events that other queries have `made` of those before the watermark are not late. New rules are in force for events
+        Events that other queries have `made` of those before the watermark are not late. New rules apply to events
         from the watermark on.
         """
         before = self.header.watermark
@@ -399,7 +399,7 @@ class Bucket:
         return self._shown(released.slice(int(ends[low]) - 1, 1))
 
     def _shown(self, event: pa.Table) -> str | None:
-        """An event, by what tells it from others; None if its values cannot be read."""
+        """An event, by its identity; None if its values cannot be read."""
         schema = self._plan.schema
         names = dict.fromkeys(name for name in (schema.time, schema.type, *self._plan.keys, *schema.order_by) if name)
         try:
@@ -409,7 +409,7 @@ class Bucket:
         return ", ".join(f"{name} = {str(value)[:MOST_SHOWN]}" for name, value in row.items())
 
     def _change(self, store: Store, rules: str) -> Iterator[Labelled]:
-        """From here on other rules hold; queries that stay go on."""
+        """Applies new rules; unchanged queries keep their matchers."""
         compiled = self._compile(rules)
         self._write_pieces(store)
         known = () if self.header.rules is None else self._compile(self.header.rules).problems

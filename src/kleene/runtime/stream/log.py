@@ -137,7 +137,7 @@ class EventLog:
                 raise damaged(f"the times of segment {segment.number} are not those that it was written with")
 
     def adopt(self, store: Store) -> None:
-        """Writes segments of a format without digests anew, with digests, as far as their form shows no damage."""
+        """Rewrites segments of a format without digests with digests, if their form shows no damage."""
         for place, segment in enumerate(self.segments):
             if segment.digest is None:
                 self._read(store, segment)

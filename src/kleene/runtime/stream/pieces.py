@@ -23,7 +23,7 @@ from kleene.engine.passes.restored import ROW, integers, values
 from kleene.runtime.stream.state import Store, decode_events, digest_of, encode_events, require_digest
 
 FEW_ROWS, MOST_ROWS = 1 << 10, 1 << 16
-"""So many rows are not worth giving up a piece; a piece has at most so many."""
+"""Rows below which merging a piece does not pay; a piece has at most as many."""
 
 NUMBERS, ROWS, SIZES, DIGESTS = "piece numbers", "piece rows", "piece sizes", "piece digests"
 """The columns of a unit's state that describe its pieces."""

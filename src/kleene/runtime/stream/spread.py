@@ -2,7 +2,7 @@
 
 Buckets are found by their keys, so a query whose keys change would find none: what it waits for would be in buckets that nobody
 asks. So a group of its own, whose number depends on nothing, holds what the stream was like. Every task sends it a packet, and
-it refuses the micro-batch if the stream cannot go on from what there is.
+it refuses the micro-batch if the stream cannot resume from its state.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Spread:
             raise damaged(f"{error}") from error
 
     def followed_by(self, now: Spread) -> Spread:
-        """What is known when a stream goes on from this one; refused if it would lose what waits."""
+        """The spread of a stream that resumes from this one; refused if it would lose waiting events."""
         for name, keys in now.queries.items():
             if name in self.queries:
                 require_keys(f"of query '{name}' ", self.queries[name], keys)

@@ -35,7 +35,7 @@ KINDS = ("patterns", "counters", "matches")
 """Of the state of a unit."""
 
 UNREADABLE = AttributeError, LookupError, NotImplementedError, OSError, RecursionError, TypeError, ValueError, pa.ArrowException
-"""What reading bytes raises that are not as they were written, where no digest tells before."""
+"""Exceptions raised when reading corrupt bytes that no digest protects."""
 
 _BEGIN = struct.Struct(f"<{len(MAGIC)}sH")
 _LENGTH = struct.Struct("<I")
@@ -75,7 +75,7 @@ class UnitState:
     keys: frozenset[str]
     """Of the queries."""
     born: int | None
-    """The watermark at which they came in force; None if they were there from the beginning."""
+    """The watermark at which the queries started; None if at the beginning."""
     horizon: int | None
     """Events at or before this time do not matter to them."""
     state: Mapping[str, pa.Array] = field(default_factory=dict)
@@ -102,15 +102,15 @@ class Header:
     keys: tuple[str, ...]
     """By which the events are spread..."""
     buckets: int
-    """...over so many buckets."""
+    """...number of buckets."""
     nonce: str
-    """Another one each time the header is written: tells whether what a process remembers is what was written last."""
+    """A new value each time the header is written: shows whether a process has cached the latest state."""
     watermark: int | None = None
     segments: tuple[Segment, ...] = ()
     units: tuple[UnitState, ...] = ()
     timer: int | None = None
     rules: str | None = None
-    """The rules in force, where they can change."""
+    """The current rules, if they can change."""
     suspended: tuple[Suspended, ...] = ()
 
     group: int | None = None
@@ -325,7 +325,7 @@ def _own(column: pa.Array) -> pa.Array:
 
 
 def joined(known: Sequence[UnitState], unit: Unit, watermark: int) -> tuple[int | None, State]:
-    """From where the queries of a unit go on, and what they know; if they ran apart, their events tell all."""
+    """Where the queries of a unit resume, and their state; if they ran apart, their events suffice."""
     for state in known:
         _require_kind(unit, state, watermark)
     if all(state is known[0] for state in known) and known[0].kind == unit.plan.kind:
@@ -344,9 +344,9 @@ def _require_kind(unit: Unit, known: UnitState, watermark: int) -> None:
 
 
 def _goes_on_from(unit: Unit, known: UnitState, watermark: int) -> bool:
-    """Whether a unit can go on from what is kept of its queries at a watermark.
+    """Whether a unit can resume from the kept state of its queries at a watermark.
 
-    Counters of a window are made anew of its events, so they can wherever these are there.
+    Counters of a window are rebuilt from its events, so these suffice.
     """
     if known.kind == unit.plan.kind:
         return True

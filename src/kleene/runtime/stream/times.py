@@ -1,12 +1,12 @@
-"""The time of events as Spark's watermark has it: moved to where it is positive.
+"""Event times for Spark's watermark: shifted to be positive.
 
-Spark's watermark is a number of milliseconds that begins at 0, and never moves while all times are before 1970. So Spark is
-told the time plus a constant. For timestamps that is 4,000 years, ten cycles of the calendar: what Spark itself reports of
+Spark's watermark is a number of milliseconds that begins at 0, and never moves while all times are before 1970. So Spark
+receives the time plus a constant. For timestamps that is 4,000 years, ten cycles of the calendar: what Spark itself reports of
 event time is right but for the year. Integers count as milliseconds; those far from zero, such as nanoseconds since 1970, are
-told in steps of 65,536, so that all that a table may have fit. A watermark is never rounded up.
+passed in steps of 65,536, so that the whole range of a table fits. A watermark is never rounded up.
 
-Checkpoints from before times were moved have a watermark without the constant. No time that is told now is as small, so the
-value tells which it is.
+Checkpoints from before times were moved have a watermark without the constant. Shifted times are never as small, so the
+value shows which it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NEAR = 1 << 51
 STEP_BITS = 16
 """...and others in steps of two to this power."""
 MIDDLE = 3 * NEAR
-"""What zero is told as."""
+"""The shifted value of zero."""
 FARTHEST = (1 << 63) >> STEP_BITS
 
 LAST_TIMER = (1 << 63) - 1
@@ -34,7 +34,7 @@ LAST_TIMER = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What Spark is told of the time of events."""
+    """The event times passed to Spark."""
 
     unit: str | None
     """"us" or "ns"; None for integers."""
@@ -89,14 +89,14 @@ class Clock:
 
 
 def _told(time: int) -> int:
-    """What an integer is told as, less the middle: rounded down where it is far from zero."""
+    """The shifted value of an integer, minus the middle: rounded down if it is far from zero."""
     if -NEAR <= time < NEAR:
         return time
     return NEAR + ((time - NEAR) >> STEP_BITS) if time > 0 else -NEAR + ((time + NEAR) >> STEP_BITS)
 
 
 def _untold(told: int) -> int:
-    """The least integer that is told as this."""
+    """The least integer with this shifted value."""
     if -NEAR <= told < NEAR:
         return told
     return NEAR + ((told - NEAR) << STEP_BITS) if told > 0 else -NEAR + ((told + NEAR) << STEP_BITS)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 TURNS = (1, 2)
-"""So many slices for each core are considered: more are better balanced, and have more lead in all."""
+"""Numbers of slices per core that are considered: more are better balanced, and have more lead in total."""
 
 IDLE = 0.15
 """How long cores wait for the last of them at the end, beside what a slice takes: slices of as many events differ."""
@@ -66,13 +66,13 @@ class Slicing:
 
     slices: tuple[Slice, ...]
     events: int
-    """About so many, in all slices."""
+    """Approximate number of events in all slices."""
     sizes: tuple[int, ...]
-    """About so many events of each slice, with its lead."""
+    """Approximate number of events of each slice, with its lead."""
 
     @property
     def replication(self) -> float:
-        """To how many tasks an event goes on average."""
+        """Average number of tasks that an event is sent to."""
         return sum(self.sizes) / max(self.events, 1)
 
     @property
@@ -155,7 +155,7 @@ def slicing_of(plan: Shuffled, events: DataFrame, low_of: Callable[[DataFrame, T
 
 
 def lead_of_instants(instants: int) -> Callable[[DataFrame, Times], Low]:
-    """Slices need the events of so many instants before them."""
+    """Number of instants before a slice whose events it needs."""
     return lambda _events, _times: lambda cut: cut - instants + 1
 
 

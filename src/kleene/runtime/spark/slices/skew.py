@@ -28,7 +28,7 @@ FEWEST_SEEN = 200
 """Fewer rows say nothing."""
 
 HOT = 1.25
-"""A key is hot if it has so many times the rows of an average task..."""
+"""Multiple of an average task's rows from which a key is hot..."""
 
 MOST_HOT = 8
 """...and is one of these, the largest: for each the DataFrame is read once more."""

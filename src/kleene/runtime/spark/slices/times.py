@@ -46,7 +46,7 @@ class Times:
     last: int
     quantiles: Array
     width: float = 0
-    """About so many bytes a row."""
+    """Approximate bytes per row."""
 
     @property
     def most_rows(self) -> int:
@@ -54,7 +54,7 @@ class Times:
         return max(min(MOST_ROWS, int(MOST_BYTES / max(self.width, 1))), 1)
 
     def cuts(self, count: int) -> list[int]:
-        """Instants at which slices begin that have about as many events, so many with the one before all."""
+        """Start times of `count` slices with about equally many events."""
         places = np.arange(1, count) * MOST_SLICES // count - 1
         return sorted({cut for cut in self.quantiles[places].tolist() if cut > self.first})
 

@@ -28,7 +28,7 @@ LATENESS = "__kleene_time"
 
 
 def clock_of(schema: EventSchema, frame: DataFrame) -> Clock:
-    """What Spark is told of the time of events; a watermark that the user set is of the time itself."""
+    """The event times passed to Spark; a watermark that the user set is of the time itself."""
     return Clock(schema.time_unit, moves=not _has_watermark(schema, frame))
 
 
@@ -75,7 +75,7 @@ def _moment(schema: EventSchema, frame: DataFrame) -> Any:
 def watermarked(
     schema: EventSchema, frame: DataFrame, watermark: str | int | None, max_ahead: dt.timedelta | None
 ) -> DataFrame:
-    """The events with their time once more, as Spark is told it, which has the watermark; one that the user set stays."""
+    """The events with an additional, shifted time column, which has the watermark; one that the user set stays."""
     time = schema.time
     if _has_watermark(schema, frame):
         if watermark is not None:

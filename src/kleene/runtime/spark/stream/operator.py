@@ -38,11 +38,11 @@ OLDEST = (4, 1)
 """The Spark whose stateful operators in Python take rows; before, they take pandas DataFrames only."""
 
 REMEMBERED = 1 << 23
-"""Buckets with so many events and counters together are remembered by a worker process from one micro-batch to the next."""
+"""Number of events and counters, in all buckets together, that a worker process caches between micro-batches."""
 
 
 class _SparkStore:
-    """The state of the group at hand."""
+    """The state of the current group."""
 
     def __init__(self, header: Any, log: Any) -> None:
         self._header, self._log = header, log
@@ -79,7 +79,7 @@ class _Remembered:
         self._buckets: OrderedDict[tuple[str, int], Bucket] = OrderedDict()
 
     def bucket(self, stream: str, group: int, plan: BucketPlan, store: _SparkStore) -> Bucket:
-        """The bucket as it was left, if nobody has worked on it since; else made anew from its state."""
+        """The cached bucket, if no other process has changed it since; else rebuilt from its state."""
         bucket = self._buckets.pop((stream, group), None)
         if bucket is None or not bucket.is_current(store):
             bucket = Bucket(plan, store, group)
@@ -152,7 +152,7 @@ class BucketProcessor(StatefulProcessor):
         self._store.clear()
 
     def _require_spread(self) -> None:
-        """That the stream goes on from what there is; a process that has seen that it does asks no more."""
+        """Checks that the stream can resume from its state; once per process."""
         if self._plan.name in _settled:
             return
         blob, now = self._store.header(), Spread.of(self._plan)

@@ -164,5 +164,5 @@ def _literal(path: str) -> str:
 
 def _foreign(folder: str, whose: str) -> StateError:
     message = f"the folder '{folder}' has the output of another checkpoint{whose}, which this stream would overwrite"
-    hint = "give a new folder with a new checkpoint, go on with that checkpoint, or move what is there away"
+    hint = "use a new folder with a new checkpoint, continue with that checkpoint, or move the folder's contents away"
     return StateError(Problem(message, hint=hint))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PACKETS = pa.schema([pa.field("group", pa.int32()), *LABELS])
 
 FLUSHED = 1 << 17
-"""So many rows of a task are packed together."""
+"""Rows of a task that are packed together."""
 
 BUCKET, REASON, THROUGH = "__kleene_bucket", "__kleene_reason", "__kleene_through"
 

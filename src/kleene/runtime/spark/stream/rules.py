@@ -2,7 +2,7 @@
 
 The source is looked at on the driver, before every micro-batch (`kleene.runtime.rules.watch`). The offset, which Spark writes
 to the checkpoint, is the snapshot itself. So a micro-batch that is done again after a failure reads its rules from its own
-offset, files that have changed since come with the next one, and versions go on counting. Without a change the offset is the
+offset, files that have changed since come with the next one, and versions continue to count. Without a change the offset is the
 same, and Spark starts no micro-batch for it.
 """
 

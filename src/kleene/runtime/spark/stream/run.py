@@ -94,7 +94,7 @@ class StreamRun:
 
     @property
     def problems(self) -> DataFrame:
-        """What is wrong with rules that are not in force."""
+        """The problems of rules that do not run."""
         return self._other("problems")
 
     def _other(self, name: str) -> DataFrame:
@@ -112,17 +112,13 @@ class StreamRun:
     ) -> StreamingQuery:
         """Starts one query that writes what comes out of the stream, each kind to a sink of its own.
 
-        Args:
-            sinks: By kind (`matches`, or the name of a query; `late`, `bad_rows`, `problems`) a folder, or a function of the
-                DataFrame of a micro-batch and its number. `matches` of several queries go to a subfolder for each, named as
-                the query (what cannot be part of a path is percent-encoded). A folder gets a subfolder `batch=N` for each
-                micro-batch that has rows, which is written anew if the micro-batch is: every row is there once. A function may
-                be called again with the same number and rows. A folder belongs to its checkpoint: one that another checkpoint
-                has written to is refused.
-            checkpoint: The folder of the checkpoint.
-            trigger: How often, as arguments of `DataStreamWriter.trigger`: {"processingTime": "5 seconds"}.
-            name: The query's name.
-            format: Of the files in folders.
+        Args: sinks: By kind (`matches`, or the name of a query; `late`, `bad_rows`, `problems`) a folder, or a function of the
+        DataFrame of a micro-batch and its number. `matches` of several queries go to a subfolder for each, named as the query
+        (what cannot be part of a path is percent-encoded). A folder gets a subfolder `batch=N` for each micro-batch that has
+        rows, which is rewritten if the micro-batch is retried: every row is there once. A function may be called again with the
+        same number and rows. A folder belongs to its checkpoint: one that another checkpoint has written to is refused.
+        checkpoint: The folder of the checkpoint. trigger: How often, as arguments of `DataStreamWriter.trigger`:
+        {"processingTime": "5 seconds"}. name: The query's name. format: Of the files in folders.
         """
         targets = self._targets(sinks)
         wide = bool({"late", "bad_rows"} & {target.name for target in targets})
