@@ -49,7 +49,7 @@ def test_match_files_with_other_columns(events: str, tmp_path: Path, capsys: pyt
     other = tmp_path / "other.parquet"
     pq.write_table(pa.table({"ts": [1]}), other)
     assert main(["match", "-q", SEQUENCE, events, str(other), *ROLES]) == 1
-    assert "other columns" in capsys.readouterr().err
+    assert "different columns" in capsys.readouterr().err
 
 
 def test_match_shows_a_table(events: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,7 +200,7 @@ def test_match_limits(repeated: str, capsys: pytest.CaptureFixture[str]) -> None
         assert main([*argv, "--limit-matches", "10", "--at-limit", policy]) == 0
         err = capsys.readouterr().err
         assert "6 events, 10 matches," in err
-        assert "warning: 21 matches were dropped" in err
+        assert "warning: limits reached: 21 matches were dropped" in err
     assert main([*argv, "--limit-runs", "2", "--at-limit", "keep-newest", "--plan", "algorithm=basic"]) == 0
     assert " runs were dropped" in capsys.readouterr().err
     assert main([*argv, "--limits", "total=20", "--limits", "memory=1000000,partials=1000"]) == 1

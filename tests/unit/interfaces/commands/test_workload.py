@@ -71,7 +71,7 @@ def test_help(action: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["explain", "q", "e.csv", *ROLES, "--seconds", "-1"], "expected"),
         (["match", "q", *ROLES], "EVENTS"),
         (["match", "q", "e.csv", *ROLES, "--format", "csv"], "--out DIR"),
-        (["match", "q", "e.csv", *ROLES, "-o", "all.parquet"], "--out DIR writes a file for each"),
+        (["match", "q", "e.csv", *ROLES, "-o", "all.parquet"], "a file for each with --out DIR"),
         (["match", "q", "e.csv", *ROLES, "--quarantine", "bad.csv"], "--bad-rows quarantine"),
     ],
 )
@@ -191,7 +191,7 @@ def test_match_warns_of_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str
     query.write_text("PATTERN SEQ(A+ a[], B b) WITHIN 100", encoding="utf-8")
     argv = ["workload", "match", str(query), str(path), *ROLES, "--limit-matches", "10", "--at-limit", "sample"]
     assert main(argv) == 0
-    assert "warning: query 'runs': 21 matches were dropped" in capsys.readouterr().err
+    assert "warning: query 'runs': limits reached: 21 matches were dropped" in capsys.readouterr().err
 
 
 def test_match_takes_functions_and_parameters(tmp_path: Path, events: str, capsys: pytest.CaptureFixture[str]) -> None:
