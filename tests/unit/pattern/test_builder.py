@@ -202,7 +202,7 @@ def test_mistakes() -> None:
         seq(event("A").where(a.x == 1), event("B"))
     with pytest.raises(TypeError, match="not one string"):
         a.x.isin("abc")
-    with pytest.raises(TypeError, match="cannot stand in a condition"):
+    with pytest.raises(TypeError, match="cannot be in a condition"):
         a.x == object()  # noqa: B015
     with pytest.raises(TypeError, match=r"elements of a variable"):
         avg(a.current.x)

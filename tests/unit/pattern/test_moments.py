@@ -1,4 +1,4 @@
-"""Moments finer than a microsecond, or beyond what nanoseconds reach: they compare exactly, or are refused, never cut."""
+"""Moments finer than a microsecond, or outside the range of nanoseconds: they compare exactly, or are refused, never cut."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_parameters_that_cannot_be_kept_are_refused(value: Any, reason: str) -> 
     ("text", "reason"),
     [
         ("2026-01-01 00:00:00.1234567891", "finer than a nanosecond"),
-        ("2400-01-01 00:00:00.000000001", "beyond what nanoseconds reach"),
+        ("2400-01-01 00:00:00.000000001", "outside the range of nanoseconds"),
         ("0001-01-01T00:00:00+01:00", "out of range"),
         ("9999-12-31T23:59:59-05:00", "out of range"),
         ("2026-01-01T00:00:00+01:00:00.1234567", "finer than a nanosecond"),

@@ -33,7 +33,7 @@ def test_demo_compares_with_the_truth() -> None:
 def test_demo_spares_other_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "thesis.txt").touch()
     assert main(["demo", "--data", str(tmp_path)]) == 1
-    assert "holds other files" in capsys.readouterr().err
+    assert "contains files that are not the demo's" in capsys.readouterr().err
     assert (tmp_path / "thesis.txt").exists()
 
 

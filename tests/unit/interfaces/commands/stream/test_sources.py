@@ -55,5 +55,5 @@ def test_a_source_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such folder"):
         stream_sources._format_of(str(tmp_path / "events"))
     (tmp_path / "events.csv").touch()
-    with pytest.raises(DataError, match="is a file, and a stream is read from a folder"):
+    with pytest.raises(DataError, match="is a file, but a stream is read from a folder"):
         stream_sources._format_of(str(tmp_path / "events.csv"))

@@ -48,7 +48,7 @@ def parsed(*arguments: str) -> argparse.Namespace:
         (["-q", QUERY, *NEEDED, "--events", "kafka:host:9092/readings"], "--columns NAME:TYPE,... is required"),
         (["-q", QUERY, *NEEDED, "--events", "rate:5", "--columns", "ts:int"], "has the columns timestamp and value"),
         (["-q", QUERY, *NEEDED, "--bad-rows", "drop", "--bad-rows-to", "bad"], "needs --bad-rows quarantine"),
-        (["-q", QUERY, *NEEDED, "-o", "state"], "need a folder each"),
+        (["-q", QUERY, *NEEDED, "-o", "state"], "need separate folders"),
         (["-q", QUERY, *NEEDED, "--reload"], "--reload needs one folder of queries"),
         ([".", *NEEDED, "--reload", "--timed-out"], "--timed-out cannot be given with --reload"),
         (["-q", QUERY, *NEEDED, "--max-events", "few"], "--max-events"),
