@@ -255,7 +255,7 @@ def test_bad_rows_are_counted() -> None:
 
 
 def test_what_cannot_be_explored_is_refused() -> None:
-    with pytest.raises(kleene.PlanningError, match="a query with AGG has rows of values"):
+    with pytest.raises(kleene.PlanningError, match="a query with AGG has aggregate rows"):
         kleene.query("PATTERN SEQ(A a, B b) AGG COUNT").explore(EVENTS, **ROLES)
     with pytest.raises(kleene.BindingError, match="show_matches cannot be 0"):
         kleene.query("PATTERN A a").explore(EVENTS, **ROLES, show_matches=0)

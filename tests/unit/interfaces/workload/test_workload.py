@@ -274,7 +274,7 @@ def test_unknown_names() -> None:
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        ("", {"type": None}, "query 'pair' produces events of type 'AB', but no type column was given"),
+        ("", {"type": None}, "query 'pair' makes events of type 'AB', but no type column was given"),
         ("a.ts AS ts, ", {}, "query 'pair' returns 'ts' into 'AB', but that is the time column"),
         ("a.ts AS type, ", {}, "query 'pair' returns 'type' into 'AB', but that is the type column"),
         ("a.type AS x, ", {}, "query 'late': .* have 'x' as string, others have it as int64\n  hint: name them apart"),
