@@ -12,6 +12,7 @@ import kleene
 from kleene.engine.lazy.evaluation import LazyEvaluation
 from kleene.engine.passes.reporting import PatternMatcher
 from kleene.interfaces.options import options_of
+from kleene.runtime.embedded import rows_of
 
 PHASE = 20_000
 TYPES = np.array(["A", "B", "C"])
@@ -36,8 +37,8 @@ def switching(phases: str) -> pa.Table:
 def run(events: pa.Table, plan: Any, batch: int, run_rows: int) -> tuple[PatternMatcher, pa.Table]:
     matcher = QUERY.matcher(events.schema, options_of({"time": "ts", "type": "type", "plan": plan}), run_rows=run_rows)
     assert isinstance(matcher, PatternMatcher)
-    found = [rows for piece in events.to_batches(batch) for rows in matcher.feed(piece)]
-    return matcher, pa.Table.from_batches([*found, *matcher.finish()], matcher.output_schema)
+    found = [rows for piece in events.to_batches(batch) for _, rows in matcher.feed(piece)]
+    return matcher, pa.Table.from_batches([*found, *rows_of(matcher.finish())], matcher.output_schemas[0])
 
 
 def replanned(matcher: PatternMatcher) -> int:

@@ -207,8 +207,8 @@ def test_a_stream_has_a_run_for_each_micro_batch() -> None:
     found = 0
     for begin in range(0, COUNT, 2):
         for batch in EVENTS.slice(begin, 2).to_batches():
-            found += sum(rows.num_rows for rows in matcher.feed(batch))
-        found += sum(rows.num_rows for rows in matcher.advance(begin + 2))
+            found += sum(rows.num_rows for _, rows in matcher.feed(batch))
+        found += sum(rows.num_rows for _, rows in matcher.advance(begin + 2))
     assert found == COUNT - 1
     for batch in EVENTS.slice(0, 10).to_batches():
         matcher = build_matcher(plan, EVENTS.schema)

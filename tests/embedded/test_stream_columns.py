@@ -11,8 +11,8 @@ import pytest
 import kleene
 from kleene.common.errors import StateError
 from kleene.common.schema import schema_of_arrow
+from kleene.interfaces.composition.shared import planned_query
 from kleene.interfaces.options import options_of
-from kleene.interfaces.streams import stream_query
 from kleene.runtime.stream.bucket import MATCHES, Bucket, BucketPlan
 from kleene.runtime.stream.state import Header, decode_events, digest_of, encode_events
 from kleene.runtime.units import QuerySet
@@ -38,7 +38,7 @@ ROWS = [{"ts": at, "type": "ABBCABDB"[at % 8], "k": at % 3, "x": at * 7 % 10} fo
 def plan_of(queries: dict[str, str], schema: pa.Schema) -> BucketPlan:
     options = options_of(OPTIONS)
     made = [kleene.query(text, name=name) for name, text in queries.items()]
-    planned = tuple(stream_query(item, item.plan_for(schema, options), options) for item in made)
+    planned = tuple(planned_query(item, schema, options) for item in made)
     return bucket_plan(QuerySet(planned), schema, schema_of_arrow(schema, **OPTIONS))
 
 

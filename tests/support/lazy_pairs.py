@@ -53,9 +53,9 @@ from kleene.plan import optimizer
 from kleene.plan.lazy import lazy
 from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.optimizer import make_plan
-from kleene.plan.options import LAZY_CHOICES, LazyOptions
+from kleene.plan.options import CHOICES, LazyOptions
 from kleene.plan.order.statistics import Statistics
-from kleene.runtime.embedded import in_stream_order
+from kleene.runtime.embedded import in_stream_order, rows_of
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
 from support import nfa_pairs, sase_pairs
@@ -65,14 +65,14 @@ from support.random_queries import chance
 from support.sase_pairs import Setting
 from support.strategies import Example, any_match_example
 
-PLANNERS = LAZY_CHOICES["planner"]
+PLANNERS = CHOICES["lazy"]["planner"]
 MOST_ORDERS = 6
 
 
 def plans() -> list[LazyOptions | None]:
     """Every way to evaluate lazily but a chain in a given order; None is the automatic plan."""
     found = [None, LazyOptions(), LazyOptions("eager"), LazyOptions(adaptive=False)]
-    found += [LazyOptions("tree", selectivity=selectivity) for selectivity in LAZY_CHOICES["selectivity"]]
+    found += [LazyOptions("tree", selectivity=selectivity) for selectivity in CHOICES["lazy"]["selectivity"]]
     return found + [LazyOptions("chain", planner=planner) for planner in PLANNERS]
 
 
@@ -223,8 +223,8 @@ class Pair:
             table = table.take(pa.array(order, pa.int64()))
         ordered = in_stream_order(table, self.schema).combine_chunks()
         with setting.applied():
-            found = [rows for batch in setting.batches(ordered) for rows in matcher.feed(batch)]
-            found += matcher.finish()
+            found = [rows for batch in setting.batches(ordered) for _, rows in matcher.feed(batch)]
+            found += rows_of(matcher.finish())
         assert matcher.metrics.matches == sum(rows.num_rows for rows in found)
         assert matcher.metrics.events == table.num_rows
         return [row for rows in found for row in rows.to_pylist()]

@@ -71,7 +71,7 @@ class Setting:
 def random_setting(rng: Random) -> Setting:
     """Any plan, and mostly few cuts: a run per row costs most and finds little more."""
     return Setting(
-        SequenceOptions(**{name: rng.choice(values) for name, values in CHOICES.items()}),
+        SequenceOptions(**{name: rng.choice(values) for name, values in CHOICES["sequence"].items()}),
         rng.choice((0, 0, 0, 0, 3, 7, 1 << 20, 1 << 20)) if rng.random() < 0.95 else 1,
         rng.choice((0, 0, 3, 8, RUN_ROWS)),
         rng.choice((1, 2, 3, 1000)),
@@ -109,8 +109,8 @@ def answer(example: Example, setting: Setting, *, with_returns: bool = False) ->
         table = table.take(pa.array(order, pa.int64()))
     found: list[dict[str, Any]] = []
     for batch in setting.batches(in_stream_order(table, schema).combine_chunks()):
-        found += [row for rows in matcher.feed(batch) for row in rows.to_pylist()]
-    found += [row for rows in matcher.finish() for row in rows.to_pylist()]
+        found += [row for _, rows in matcher.feed(batch) for row in rows.to_pylist()]
+    found += [row for _, rows in matcher.finish() for row in rows.to_pylist()]
     assert matcher.metrics.matches == len(found)
     assert matcher.metrics.events == table.num_rows
     return found

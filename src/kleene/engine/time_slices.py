@@ -25,10 +25,11 @@ from kleene.engine.counting.counters import EVER, LONG_AGO
 from kleene.engine.counting.slices import Slice
 from kleene.engine.matcher import Matcher
 from kleene.engine.passes.reporting import Due, PatternMatcher
-from kleene.engine.passes.working_matcher import WorkingMatcher
 from kleene.pattern.policies import Output
 from kleene.plan.aggregation import MatchedPlan
 from kleene.plan.counting.counters import CounterPlan
+from kleene.plan.counting.shared_counters import SharedCounters
+from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.optimizer import Plan
 
 
@@ -92,15 +93,15 @@ def match_slice(
 
     Candidates have all columns, as those who choose need some of them; `options` are those of `slice_matcher`.
     """
-    matcher: Any = slice_matcher(plan, events.schema, **options)
+    matcher = slice_matcher(plan, events.schema, **options)
     if columns and not needs_choice(plan):
         matcher.compute_only(columns)
     if part.leading:
         lead, events = divided(events, plan.bound.schema, part.horizon, part.since)
         go_on(plan, matcher, lead.to_batches(), part.horizon, part.since)
     for batch in events.to_batches():
-        yield from matcher.feed(batch)
-    yield from matcher.advance(part.until)
+        yield from (rows for _, rows in matcher.feed(batch))
+    yield from (rows for _, rows in matcher.advance(part.until))
 
 
 def divided(events: pa.Table, schema: EventSchema, horizon: int, since: int) -> tuple[pa.Table, pa.Table]:
@@ -110,9 +111,11 @@ def divided(events: pa.Table, schema: EventSchema, horizon: int, since: int) -> 
     return events.slice(low, high - low).combine_chunks(), events.slice(high)
 
 
-def go_on(plan: object, matcher: WorkingMatcher, lead: Iterable[pa.RecordBatch], horizon: int, since: int) -> None:
+def go_on(
+    plan: Plan | PatternGroup | SharedCounters, matcher: Matcher, lead: Iterable[pa.RecordBatch], horizon: int, since: int
+) -> None:
     """Brings a matcher of a plan (or of several) to where its slice begins."""
-    if not isinstance(plan, MatchedPlan):
+    if plan.kind != "matches":
         matcher.restore(lead, since, horizon - 1, {})
         return
     for batch in lead:

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kleene.common.schema import schema_of_arrow
-from kleene.explain.lazy_automata import Action, LazyGraph, chain_graph, eager_graph, scope_of, tree_graph, tree_size
+from kleene.explain.automata import EdgeKind, StateGraph
+from kleene.explain.lazy_automata import chain_graph, eager_graph, scope_of, tree_graph, tree_size
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
@@ -31,16 +32,16 @@ def figure_1() -> BoundQuery:
     return bound_to(QUOTES, FIGURE_1)
 
 
-def chain(text: str, order: str, **roles: object) -> LazyGraph:
+def chain(text: str, order: str, **roles: object) -> StateGraph:
     bound = bound_to(EVENTS, text, **{"type": "type", **roles})
     return chain_graph(bound, bound.branches[0], order.split())
 
 
-def scopes(graph: LazyGraph) -> list[str]:
+def scopes(graph: StateGraph) -> list[str]:
     return [f"{edge.names[0]} {edge.scope}" for edge in graph.takes]
 
 
-def asked(graph: LazyGraph) -> dict[str, str]:
+def asked(graph: StateGraph) -> dict[str, str]:
     """What each take edge asks, by the component it takes."""
     return {edge.names[0]: " AND ".join(edge.parts()) for edge in graph.takes}
 
@@ -269,7 +270,7 @@ def test_kleene_components_are_taken_after_single_ones() -> None:
     graph = tree_graph(bound, bound.branches[0])
     assert graph.states == ("q0", "q2", "q3", "q23", "q32", "F")
     assert len(graph.states) == tree_size(bound.branches[0].positives)
-    stored = [str(edge) for edge in graph.edges if edge.source == "q0" and edge.action is Action.STORE]
+    stored = [str(edge) for edge in graph.edges if edge.source == "q0" and edge.kind is EdgeKind.STORE]
     assert stored == [
         "q0 store(a[]) q0: TRUE",
         "q0 store(b) q0: NOT nonempty(a[], b, c) OR NOT most_selective(b)",

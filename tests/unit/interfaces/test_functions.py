@@ -23,6 +23,7 @@ from kleene.interfaces.cli import main
 from kleene.interfaces.functions import functions_of, load_functions
 from kleene.language.parser import parse
 from kleene.pattern.builder import call, event, seq, var
+from kleene.runtime.embedded import rows_of
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 EVENTS = pa.table(
@@ -462,7 +463,7 @@ def test_the_plan_with_a_function_can_be_pickled() -> None:
     # The function is the same object again, or, once Spark's runtime is loaded, a copy that travels by value.
     assert str(copied) == str(plan)
     matcher = build_matcher(copied, EVENTS.schema)
-    found = [*matcher.feed(EVENTS.combine_chunks().to_batches()[0]), *matcher.finish()]
+    found = [*rows_of(matcher.feed(EVENTS.combine_chunks().to_batches()[0])), *rows_of(matcher.finish())]
     assert sum(batch.num_rows for batch in found) == len(pairs("gap(a.x, b.x) < 2", {"gap": gap}))
 
 

@@ -13,9 +13,9 @@ import pytest
 import kleene
 from kleene.common.columns import KEPT_NUMBERS, row_numbers
 from kleene.engine.matches.output import MatchWriter
-from kleene.interfaces.options import make_options, options_of
+from kleene.interfaces.options import options_of
 from kleene.plan.options import PRESETS
-from kleene.runtime.embedded import batches_of, in_stream_order, match_batches
+from kleene.runtime.embedded import batches_of, in_stream_order, match_batches, rows_of
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 WINDOW = 50
@@ -43,7 +43,7 @@ def stream(count: int, seed: int = 1, gap: int = 2) -> pa.Table:
 
 
 def matcher_for(query: str, events: pa.Table, plan: Any = None, **tuning: Any) -> Any:
-    return kleene.query(query).matcher(events.schema, make_options(**ROLES, plan=plan), **tuning)
+    return kleene.query(query).matcher(events.schema, options_of({**ROLES, "plan": plan}), **tuning)
 
 
 def ids(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[str]:
@@ -93,13 +93,13 @@ def test_waiting_rows_let_go_of_their_batches() -> None:
 @pytest.mark.parametrize("name", QUERIES)
 def test_results_do_not_depend_on_the_batch_size(name: str) -> None:
     events = stream(700)
-    whole = ids(match_batches(matcher_for(QUERIES[name], events), iter(events.to_batches())))
+    whole = ids(rows_of(match_batches(matcher_for(QUERIES[name], events), iter(events.to_batches()))))
     assert whole
     assert len(set(whole)) == len(whole)
     for rows in (1, 7, 64, 699):
         for run_rows in (0, 50, 1 << 18):
             matcher = matcher_for(QUERIES[name], events, run_rows=run_rows)
-            assert ids(match_batches(matcher, iter(events.to_batches(max_chunksize=rows)))) == whole, (rows, run_rows)
+            assert ids(rows_of(match_batches(matcher, iter(events.to_batches(max_chunksize=rows))))) == whole, (rows, run_rows)
             assert matcher.metrics.matches == len(whole)
             assert matcher.metrics.events == 700
 
@@ -108,10 +108,10 @@ def test_results_do_not_depend_on_the_batch_size(name: str) -> None:
 def test_results_do_not_depend_on_the_block_size(block: int) -> None:
     events = stream(300)
     for query in QUERIES.values():
-        whole = ids(match_batches(matcher_for(query, events), iter(events.to_batches())))
+        whole = ids(rows_of(match_batches(matcher_for(query, events), iter(events.to_batches()))))
         for plan in PRESETS:
             matcher = matcher_for(query, events, plan, block=block)
-            found = list(match_batches(matcher, iter(events.to_batches())))
+            found = list(rows_of(match_batches(matcher, iter(events.to_batches()))))
             assert ids(found) == whole
             assert all(batch.num_rows <= block for batch in found)
 
@@ -178,10 +178,10 @@ def test_matches_come_early() -> None:
         at = [
             number
             for number, batch in enumerate(events.to_batches(max_chunksize=1))
-            for found in matcher.feed(batch)
+            for _, found in matcher.feed(batch)
             for _ in range(found.num_rows)
         ]
-        return at + [-1] * sum(found.num_rows for found in matcher.finish())
+        return at + [-1] * sum(found.num_rows for _, found in matcher.finish())
 
     assert when("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 10") == [1]
     # The window passes at time 11. A run waits for as many relevant events as are kept: those of 60 and 61.
@@ -192,8 +192,8 @@ def test_matches_come_early() -> None:
 def test_a_long_stream_yields_before_it_ends() -> None:
     events = stream(20_000)
     matcher = matcher_for(QUERIES["keyed"], events, run_rows=500)
-    early = sum(found.num_rows for batch in events.to_batches(max_chunksize=100) for found in matcher.feed(batch))
-    late = sum(found.num_rows for found in matcher.finish())
+    early = sum(found.num_rows for batch in events.to_batches(max_chunksize=100) for _, found in matcher.feed(batch))
+    late = sum(found.num_rows for _, found in matcher.finish())
     assert early > 10 * late
 
 
@@ -207,7 +207,7 @@ def test_matching_is_lazy_in_its_input() -> None:
             at += 100
 
     events = pa.schema([("ts", pa.int64()), ("type", pa.string()), ("k", pa.int64())]).empty_table()
-    matches = match_batches(matcher_for(QUERIES["keyed"], events, run_rows=0), endless())
+    matches = rows_of(match_batches(matcher_for(QUERIES["keyed"], events, run_rows=0), endless()))
     assert [next(matches).column("match_start").to_pylist() for _ in range(3)] == [[0], [100], [200]]
 
 
@@ -219,7 +219,7 @@ def test_batches_of_cuts_long_batches() -> None:
 
 def test_a_sorted_table_is_not_copied() -> None:
     events = stream(50)
-    schema = kleene.query("PATTERN A a").plan_for(events.schema, make_options(**ROLES)).bound.schema
+    schema = kleene.query("PATTERN A a").plan_for(events.schema, options_of(ROLES)).bound.schema
     assert in_stream_order(events, schema) is events
     backwards = events.take(pa.array(range(49, -1, -1)))
     assert in_stream_order(backwards, schema).column("ts").to_pylist() == events.column("ts").to_pylist()
@@ -230,7 +230,7 @@ def test_null_is_first_and_nan_last_as_on_spark() -> None:
     nan = float("nan")
     values = [nan, 2.0, None, -1.0, None, nan, float("inf")]
     events = pa.table({"ts": [1] * 7, "type": ["A"] * 7, "x": values, "n": [3, None, 2, 1, None, 0, 1]})
-    schema = kleene.query("PATTERN A a").plan_for(events.schema, make_options(**ROLES, order_by=["x", "n"])).bound.schema
+    schema = kleene.query("PATTERN A a").plan_for(events.schema, options_of({**ROLES, "order_by": ["x", "n"]})).bound.schema
     ordered = in_stream_order(events, schema)
     found = list(zip(map(str, ordered.column("x").to_pylist()), ordered.column("n").to_pylist(), strict=True))
     assert found == [("None", None), ("None", 2), ("-1.0", 1), ("2.0", None), ("inf", 1), ("nan", 0), ("nan", 3)]
@@ -260,7 +260,7 @@ def test_ids_tell_repeated_simultaneous_events_apart_and_stay_put() -> None:
         whole = ids(kleene.query(query_text).match(repeated, **ROLES).to_batches())
         assert len(set(whole)) == len(whole)
         cut = matcher_for(query_text, repeated, run_rows=0)
-        assert ids(match_batches(cut, iter(repeated.to_batches(max_chunksize=3)))) == whole
+        assert ids(rows_of(match_batches(cut, iter(repeated.to_batches(max_chunksize=3))))) == whole
 
 
 def test_a_query_keeps_its_plan_for_tables_of_a_kind_only() -> None:

@@ -64,8 +64,8 @@ def fed(plan: MatchedPlan, table: pa.Table, rows: int = 1 << 20, **tuning: Any) 
     """What comes out after each batch, and at the end."""
     matcher = build_matcher(plan, table.schema, **tuning)
     for batch in table.to_batches(max_chunksize=rows):
-        yield [row for found in matcher.feed(batch) for row in found.to_pylist()]
-    yield [row for found in matcher.finish() for row in found.to_pylist()]
+        yield [row for _, found in matcher.feed(batch) for row in found.to_pylist()]
+    yield [row for _, found in matcher.finish() for row in found.to_pylist()]
 
 
 def answered(text: str, table: pa.Table, inner: str = "nfa", rows: int = 1 << 20, **tuning: Any) -> list[tuple[Any, ...]]:
@@ -229,7 +229,7 @@ def test_extremes_of_text_outlive_a_pass(inner: str, window: str) -> None:
 def test_without_a_window_sums_are_kept_not_matches() -> None:
     table = events(*((ts, "AB"[ts % 2], 1) for ts in range(400)))
     matcher = build_matcher(planned("PATTERN B b AGG COUNT, SUM(b.x)", table.schema), table.schema, run_rows=0)
-    found = [row for batch in table.to_batches(max_chunksize=10) for rows in matcher.feed(batch) for row in rows.to_pylist()]
+    found = [row for batch in table.to_batches(max_chunksize=10) for _, rows in matcher.feed(batch) for row in rows.to_pylist()]
     assert found[-1]["count"] == found[-1]["sum_b_x"] == len(found)
     kept = matcher
     assert len(kept._working) <= 10

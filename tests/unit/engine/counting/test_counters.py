@@ -18,6 +18,7 @@ from kleene.engine.counting.program import Slot, Wanted, build_program
 from kleene.engine.counting.trie_program import build_trie
 from kleene.plan.counting.chopping import Load, best_cuts, common_parts, marking_cost, pieces_of
 from kleene.plan.counting.counters import CounterPlan
+from kleene.runtime.embedded import rows_of
 
 ROLES = {"time": "ts", "type": "type"}
 
@@ -163,10 +164,10 @@ def test_windows_and_batches_do_not_change_the_answer(text: str) -> None:
         assert query.match(events, plan=plan, **ROLES).equals(wanted)
         given = kleene.interfaces.options.options_of({**ROLES, "plan": plan})
         matcher = query.matcher(events.schema, given, run_rows=100)
-        pieces = [rows for batch in events.to_batches(max_chunksize=37) for rows in matcher.feed(batch)]
-        pieces += matcher.finish()
+        pieces = [rows for batch in events.to_batches(max_chunksize=37) for _, rows in matcher.feed(batch)]
+        pieces += rows_of(matcher.finish())
         assert len(pieces) > 5
-        assert pa.Table.from_batches(pieces, matcher.output_schema).equals(wanted)
+        assert pa.Table.from_batches(pieces, matcher.output_schemas[0]).equals(wanted)
 
 
 TOGETHER = {
@@ -233,11 +234,11 @@ def test_a_pass_has_the_values_of_new_events_and_expiries_only(text: str, monkey
         sizes.clear()
         rows = []
         for batch in events.to_batches(max_chunksize=50):
-            rows += [*matcher.feed(batch), *matcher.advance(batch.column("ts")[-1].as_py())]
-        rows += matcher.finish()
+            rows += rows_of([*matcher.feed(batch), *matcher.advance(batch.column("ts")[-1].as_py())])
+        rows += rows_of(matcher.finish())
         wanted = query.match(events, plan={"mechanism": "matches"}, **ROLES)
         order = [(name, "ascending") for name in ("at", *query.logical.group_by)]  # expiries of an instant are in no order
-        assert pa.Table.from_batches(rows, matcher.output_schema).sort_by(order).equals(wanted.sort_by(order))
+        assert pa.Table.from_batches(rows, matcher.output_schemas[0]).sort_by(order).equals(wanted.sort_by(order))
         assert matcher.metrics.matches == wanted.num_rows > 100
         most.append(max(sizes[:-1]))
     assert most[1] < 2 * most[0] < 400
@@ -283,9 +284,9 @@ def test_without_a_window_counters_are_kept_and_no_events() -> None:
     matcher = query.matcher(events.schema, kleene.interfaces.options.options_of(ROLES), run_rows=1)
     rows, kept = [], []
     for batch in events.to_batches(max_chunksize=100):
-        rows += matcher.feed(batch)
+        rows += rows_of(matcher.feed(batch))
         kept.append(len(matcher._working))
-    rows += matcher.finish()
+    rows += rows_of(matcher.finish())
     assert max(kept) < 150
     assert pa.Table.from_batches(rows).equals(query.match(events, **ROLES))
 

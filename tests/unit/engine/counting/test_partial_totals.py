@@ -30,7 +30,7 @@ def changes_of(plan: CounterPlan, table: pa.Table, tasks: int, rng: Random) -> l
     for task in range(tasks):
         rows = ordered.take(pa.array([row for row, name in enumerate(partitions) if placed[name] == task], pa.int64()))
         matcher = ChangeMatcher(plan, table.schema, run_rows=rng.choice((1, 3, 8, 1000)))
-        for batch in match_batches(matcher, batches_of(rows.combine_chunks(), rng.choice((1, 3, 100)))):
+        for _, batch in match_batches(matcher, batches_of(rows.combine_chunks(), rng.choice((1, 3, 100)))):
             found.append(pa.Table.from_batches([batch]).append_column("task", pa.array([task] * batch.num_rows, pa.int32())))
     return found
 

@@ -30,7 +30,7 @@ from kleene.engine.counting.slices import (
 from kleene.interfaces.options import options_of
 from kleene.plan.counting.counters import CounterPlan, obstacles
 from kleene.plan.optimizer import make_plan
-from kleene.runtime.embedded import batches_of, in_stream_order, match_batches
+from kleene.runtime.embedded import batches_of, in_stream_order, match_batches, rows_of
 from support.aggregate_pairs import Pair, differences
 from support.random_aggregate import aggregate_example
 
@@ -81,8 +81,8 @@ class Sliced:
             leading = [self._events(max(self.slices[i].since, part.horizon), self.slices[i].until) for i in part.leading]
             events = pa.concat_tables([*leading, self._events(part.since, part.until)])
             matcher = SliceMatcher(self._plan, self._ordered.schema, part, summaries, **self._tuning())
-            found += match_batches(matcher, self._batches(events))
-        return pa.Table.from_batches(found, matcher.output_schema)
+            found += rows_of(match_batches(matcher, self._batches(events)))
+        return pa.Table.from_batches(found, matcher.output_schemas[0])
 
 
 def counted_pair(seed: int, number: int, rng: Random) -> tuple[Pair, CounterPlan] | None:

@@ -13,6 +13,7 @@ import kleene
 from kleene.common.errors import PlanningError
 from kleene.engine.matcher import Metrics
 from kleene.plan.lazy.lazy import LazyPlan
+from kleene.runtime.embedded import rows_of
 
 EXAMPLE_1 = "PATTERN SEQ(A a, B b, C c) WHERE a.p < b.p AND b.p < c.p WITHIN 1000"
 EAGER = {"mechanism": "eager"}
@@ -146,8 +147,8 @@ def test_work_does_not_depend_on_the_cut_into_batches_but_for_what_is_looked_at_
     query = kleene.query(EXAMPLE_1)
     options = kleene.interfaces.options.options_of({"time": "ts", "type": "type", "plan": chain("bca")})
     matcher = query.matcher(SIX.schema, options, run_rows=0)
-    found = [rows for batch in SIX.to_batches(max_chunksize=1) for rows in matcher.feed(batch)]
-    found += matcher.finish()
+    found = [rows for batch in SIX.to_batches(max_chunksize=1) for _, rows in matcher.feed(batch)]
+    found += rows_of(matcher.finish())
     assert sum(rows.num_rows for rows in found) == matcher.metrics.matches == 2
     assert matcher.metrics.evaluations >= measured(SIX, chain("bca")).evaluations
 

@@ -9,8 +9,9 @@ import pytest
 from kleene.common.schema import schema_of_arrow
 from kleene.engine.lazy.evaluation import LazyEvaluation
 from kleene.engine.lazy.sample import Sample
-from kleene.engine.passes.observe import Scopes, bits_of
+from kleene.engine.passes.observe import bits_of
 from kleene.engine.passes.reporting import PatternMatcher
+from kleene.engine.passes.sampling import WorkingRows
 from kleene.engine.passes.working_matcher import BLOCK
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
@@ -33,15 +34,15 @@ def stream(count: int, keys: int = 3) -> pa.Table:
     )
 
 
-def opened(text: str, table: pa.Table) -> tuple[LazyPlan, Sample, Scopes]:
+def opened(text: str, table: pa.Table) -> tuple[LazyPlan, Sample, WorkingRows]:
     """A plan, and both ways to measure its conditions on the same events."""
     plan = plan_lazy(bind(parse(text), schema_of_arrow(table.schema, time="ts", type="type")), LazyOptions(), ties="arrival")
     evaluation = LazyEvaluation(plan)
     matcher = PatternMatcher(evaluation, table.schema)
     assert not list(matcher.feed(table.to_batches()[0]))
     working = matcher._working
-    run, bits = evaluation.in_order(working, matcher.metrics, matcher.allowance, BLOCK), bits_of(plan.scanned)
-    return plan, Sample(run, bits), Scopes(plan.bound, bits, plan.partition, working)
+    run = evaluation.in_order(working, matcher.metrics, matcher.allowance, BLOCK)
+    return plan, Sample(run), WorkingRows(plan.bound, bits_of(plan.scanned), plan.partition, working)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +58,11 @@ def opened(text: str, table: pa.Table) -> tuple[LazyPlan, Sample, Scopes]:
     ],
 )
 def test_all_tuples_in_scope(text: str) -> None:
-    plan, sample, scopes = opened(f"PATTERN {text}", stream(150))
+    plan, sample, rows = opened(f"PATTERN {text}", stream(150))
     for number, item in enumerate(plan.branches[0].conditions):
         found = sample.selectivity(0, number, ALL)
         assert found is not None, item.text
-        assert found == scopes.selectivity(item.condition.expression, ALL), item.text
+        assert found == rows.selectivity(item.condition.expression, ALL), item.text
 
 
 def test_a_sample_is_near_the_exact_share() -> None:
@@ -71,8 +72,8 @@ def test_a_sample_is_near_the_exact_share() -> None:
 
 def test_where_few_are_in_scope_more_are_looked_at() -> None:
     table = stream(6_000, keys=500)
-    plan, sample, scopes = opened("PATTERN SEQ(A a, B b) WHERE [k] AND a.y < b.y WITHIN 60", table)
-    exact = scopes.selectivity(plan.branches[0].conditions[0].condition.expression, ALL)
+    plan, sample, rows = opened("PATTERN SEQ(A a, B b) WHERE [k] AND a.y < b.y WITHIN 60", table)
+    exact = rows.selectivity(plan.branches[0].conditions[0].condition.expression, ALL)
     assert sample.selectivity(0, 0, 64) == pytest.approx(exact, abs=0.15)
 
 

@@ -21,6 +21,7 @@ from kleene.plan.multi.cost import Estimates
 from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import MultiOptions, plan_shared
+from kleene.runtime.embedded import match_batches
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 
@@ -56,11 +57,8 @@ def ids(found: dict[str, list[int]], queries: dict[str, str], table: pa.Table) -
 
 def fed(matcher: SharedMatcher, table: pa.Table, rows: int) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for batch in table.to_batches(max_chunksize=rows):
-        for name, matches in matcher.feed(batch):
-            found.setdefault(name, []).extend(matches["match_id"].to_pylist())
-    for name, matches in matcher.finish():
-        found.setdefault(name, []).extend(matches["match_id"].to_pylist())
+    for query, matches in match_batches(matcher, table.to_batches(max_chunksize=rows)):
+        found.setdefault([*matcher._group.plans][query], []).extend(matches["match_id"].to_pylist())
     return found
 
 
@@ -100,13 +98,13 @@ def test_the_plan_changes_with_the_events(monkeypatch: pytest.MonkeyPatch) -> No
     found: dict[str, list[int]] = {}
     followed = set()
     for batch in table.to_batches(max_chunksize=500):
-        for name, matches in matcher.feed(batch):
-            found.setdefault(name, []).extend(matches["match_id"].to_pylist())
+        for query, matches in matcher.feed(batch):
+            found.setdefault([*matcher._group.plans][query], []).extend(matches["match_id"].to_pylist())
         planner.wait()  # so that the next pass finds what this one has searched for
         assert matcher.plan is not None or not followed
         followed |= set() if matcher.plan is None else {matcher.plan.nodes}
-    for name, matches in matcher.finish():
-        found.setdefault(name, []).extend(matches["match_id"].to_pylist())
+    for query, matches in matcher.finish():
+        found.setdefault([*matcher._group.plans][query], []).extend(matches["match_id"].to_pylist())
     ids(found, BUSHY, table)
     assert planner.plans > 1
     assert len(followed) > 1

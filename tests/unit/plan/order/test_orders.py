@@ -10,7 +10,7 @@ import pytest
 from kleene.plan.lazy.choice import cost_of, settled
 from kleene.plan.order import orders
 from kleene.plan.order.cost import Model, chain, subsets
-from kleene.plan.order.orders import PLANNERS, as_written, best_order, by_rate, dynamic, greedy, iterative
+from kleene.plan.order.orders import PLANNERS, as_written, by_rate, dynamic, greedy, iterative
 
 SEQ3 = frozenset({(0, 1), (0, 2), (1, 2)})
 PAPER = Model((100, 100, 1), SEQ3, ((0b011, 0.5), (0b110, 0.01)), window=1)
@@ -168,10 +168,6 @@ def test_dynamic_tries_a_bounded_number_of_steps(monkeypatch: pytest.MonkeyPatch
     subsets.cache_clear()
     dynamic(model)
     assert len(subsets(model)._known) < 5_000 * 30
-
-
-def test_the_best_order_is_dynamic() -> None:
-    assert best_order(PAPER) == dynamic(PAPER)
 
 
 def test_candidates_that_are_decided_together_count_once() -> None:

@@ -16,8 +16,9 @@ from kleene.common.errors import DataError, PlanningError
 from kleene.common.schema import schema_of_arrow
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.matcher import Metrics
-from kleene.engine.passes import observe as observing
-from kleene.engine.passes.observe import bits_of, collect_arrow, observe, read_columns, scan_of, share
+from kleene.engine.passes import sampling
+from kleene.engine.passes.observe import bits_of, collect_arrow, observe, read_columns, scan_of
+from kleene.engine.passes.sampling import share
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
@@ -251,7 +252,7 @@ def exact(
         distinct = len({event["row"] for event in events}) == len(events)
         if in_window and in_order and distinct and not (key and len({event["k"] for event in events}) > 1):
             held.append(condition(*events))
-    assert len(held) >= observing.FEWEST, "too few tuples in scope to tell anything"
+    assert len(held) >= sampling.FEWEST, "too few tuples in scope to tell anything"
     return share(sum(held), len(held))
 
 
@@ -415,8 +416,8 @@ def test_several_attributes_make_a_partition() -> None:
 def test_of_many_rows_stretches_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     table, text = stream(6_000, keys=10), "PATTERN SEQ(A a, B b) WHERE [k] AND a.y < b.y WITHIN 100"
     looked: list[int] = []
-    codes = observing.combined_codes
-    monkeypatch.setattr(observing, "combined_codes", lambda columns: looked.append(len(columns[0])) or codes(columns))
+    codes = sampling.combined_codes
+    monkeypatch.setattr(sampling, "combined_codes", lambda columns: looked.append(len(columns[0])) or codes(columns))
     found = observed(text, table, rows=800)
     assert looked == [800]
     assert found.same_partition == pytest.approx(0.1, rel=0.3)

@@ -21,7 +21,7 @@ from kleene.runtime.stream import pieces as stream_pieces
 from kleene.runtime.stream.bucket import MATCHES, PROBLEM, Bucket, BucketPlan
 from kleene.runtime.stream.pieces import Piece, Pieces
 from kleene.runtime.stream.state import Header
-from kleene.runtime.units import QuerySet, StreamQuery
+from kleene.runtime.units import PlannedQuery, QuerySet
 from support.stream_runs import MemoryStore, bucket_plan
 
 ROLES = {"time": "ts", "type": "type"}
@@ -46,7 +46,7 @@ def plan_of(texts: dict[str, str], events: pa.Schema, **further: Any) -> BucketP
     queries = []
     for name, text in texts.items():
         made = kleene.query(text, name=name).plan_for(events, options_of(ROLES))
-        queries.append(StreamQuery(name, 1, f"{name}: {text}", made))
+        queries.append(PlannedQuery(name, made, key=f"{name}: {text}"))
     return bucket_plan(QuerySet(tuple(queries)), events, schema_of_arrow(events, **ROLES), **further)
 
 

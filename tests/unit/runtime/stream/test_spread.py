@@ -12,8 +12,8 @@ from pyspark.sql import Row
 import kleene
 from kleene.common.errors import StateError
 from kleene.common.schema import schema_of_arrow
+from kleene.interfaces.composition.shared import planned_query
 from kleene.interfaces.options import options_of
-from kleene.interfaces.streams import stream_query
 from kleene.runtime.spark.stream.operator import BucketProcessor
 from kleene.runtime.spark.stream.packing import _pack
 from kleene.runtime.stream.plan import EVENTS, LABELS, Distribution, StreamPlan, groups_for
@@ -33,8 +33,8 @@ def plan_of(buckets: int = 2, **wheres: str) -> StreamPlan:
     spread: dict[tuple[str, ...], list[Any]] = {}
     for name, where in wheres.items():
         item = kleene.query(f"PATTERN SEQ(A a, B b) {where} WITHIN 9", name=name)
-        plan = item.plan_for(SCHEMA, options)
-        spread.setdefault(plan.keys, []).append(stream_query(item, plan, options))
+        planned = planned_query(item, SCHEMA, options)
+        spread.setdefault(planned.plan.keys, []).append(planned)
     over = []
     for keys, queries in spread.items():
         over.append(Distribution(keys, QuerySet(tuple(queries)), groups_for(keys, buckets if keys else 1)))

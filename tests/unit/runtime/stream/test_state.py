@@ -18,7 +18,7 @@ from kleene.interfaces.options import options_of
 from kleene.runtime.stream.bucket import LATE, MATCHES, Bucket, BucketPlan
 from kleene.runtime.stream.log import PART
 from kleene.runtime.stream.state import DIGEST, FORMAT, MAGIC, READ, Header, Segment, UnitState, decode_events, encode_events
-from kleene.runtime.units import QuerySet, StreamQuery
+from kleene.runtime.units import PlannedQuery, QuerySet
 from support.state_formats import in_format
 from support.stream_runs import MemoryStore, bucket_plan
 
@@ -45,7 +45,7 @@ def plan_of(text: str, events: pa.Table = EVENTS, plan: Any = None, **further: A
     query = kleene.query(text, name="q")
     made = query.plan_for(events.schema, options_of({"time": "ts", "type": "type", "plan": plan}))
     schema = schema_of_arrow(events.schema, time="ts", type="type")
-    return bucket_plan(QuerySet((StreamQuery("q", 1, text, made),)), events.schema, schema, **further)
+    return bucket_plan(QuerySet((PlannedQuery("q", made, key=text),)), events.schema, schema, **further)
 
 
 PAIRS = plan_of("PATTERN SEQ(A a, B b) WITHIN 10 RETURN a.x AS a, b.x AS b")
@@ -293,7 +293,7 @@ def test_simultaneous_events_stay_in_their_order_of_arrival() -> None:
     query = kleene.query("PATTERN SEQ(A a, B b) WITHIN 2 EVENTS RETURN a.x AS a, b.x AS b", name="q")
     made = query.plan_for(EVENTS.schema, options_of({"time": "ts", "type": "type", "ties": "arrival"}))
     schema = schema_of_arrow(EVENTS.schema, time="ts", type="type")
-    plan = bucket_plan(QuerySet((StreamQuery("q", 1, "q", made),)), EVENTS.schema, schema)
+    plan = bucket_plan(QuerySet((PlannedQuery("q", made, key="q"),)), EVENTS.schema, schema)
     store = MemoryStore()
     for place, kind in enumerate("ABABBA"):
         row = pa.table({"ts": [5], "type": [kind], "x": [place], "y": [0.0]})
