@@ -1,7 +1,9 @@
-"""From a plan to the matcher that executes it."""
+"""From a plan to the matcher that executes it: the only module that knows all mechanisms."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,33 +18,50 @@ from kleene.engine.passes.reporting import Evaluation, PatternMatcher
 from kleene.engine.sequence.stacks import StackEvaluation
 from kleene.engine.shared.matcher import SharedMatcher
 from kleene.engine.shared.planner import Planner
-from kleene.plan.aggregation import MatchedPlan
-from kleene.plan.automaton.nfa import NfaPlan
-from kleene.plan.counting.counters import CounterPlan
-from kleene.plan.lazy.lazy import LazyPlan
+from kleene.plan.aggregation import MatchThenAggregate
+from kleene.plan.contract import Plan
 from kleene.plan.multi.groups import PatternGroup
-from kleene.plan.optimizer import MatchPlan, Plan
+from kleene.plan.patterns import Alternative, LazyPlan, MatchOptions, PatternPlan
+
+
+def _lazily(plan: LazyPlan) -> LazyEvaluation:
+    return LazyEvaluation(plan, partial(StackEvaluation, plan))
+
+
+EVALUATIONS: Mapping[str, Callable[[Any], Evaluation]] = {
+    "stacks": StackEvaluation,
+    "auto": _lazily,
+    "chain": _lazily,
+    "tree": _lazily,
+    "eager": _lazily,
+    "automaton": AutomatonEvaluation,
+}
+"""How the matches of a plan are found."""
+
+
+def _pattern_matcher(plan: PatternPlan[MatchOptions, Alternative], events: pa.Schema, **tuning: Any) -> PatternMatcher:
+    matcher = PatternMatcher if plan.output == "verbose" else CompressedMatcher
+    return matcher(EVALUATIONS[plan.evaluation](plan), events, **tuning)
+
+
+def _match_aggregator(plan: MatchThenAggregate, events: pa.Schema, **tuning: Any) -> MatchAggregator:
+    return MatchAggregator(plan, EVALUATIONS[plan.inner.evaluation](plan.inner), events, **tuning)
+
+
+MATCHERS: Mapping[str, Callable[..., Any]] = {
+    "patterns": _pattern_matcher,
+    "matches": _match_aggregator,
+    "counters": CounterMatcher,
+}
+"""The matcher of each kind of plan."""
 
 
 def build_matcher(plan: Plan, events: pa.Schema, *, bad_rows: str = "error", **tuning: Any) -> Matcher:
     """A matcher of the plan for events with the given Arrow schema."""
-    if isinstance(plan, CounterPlan):
-        return CounterMatcher(plan, events, bad_rows=bad_rows, **tuning)
-    matcher: MatchAggregator | PatternMatcher
-    if isinstance(plan, MatchedPlan):
-        matcher = MatchAggregator(plan, evaluation_of(plan.inner), events, bad_rows=bad_rows, **tuning)
-    else:
-        kind = CompressedMatcher if isinstance(plan, NfaPlan) and plan.output == "compressed" else PatternMatcher
-        matcher = kind(evaluation_of(plan), events, bad_rows=bad_rows, **tuning)
+    matcher = MATCHERS[plan.kind](plan, events, bad_rows=bad_rows, **tuning)
     matcher.audit = audit
-    return matcher
-
-
-def evaluation_of(plan: MatchPlan) -> Evaluation:
-    """How the matches of a plan are found."""
-    if isinstance(plan, LazyPlan):
-        return LazyEvaluation(plan)
-    return AutomatonEvaluation(plan) if isinstance(plan, NfaPlan) else StackEvaluation(plan)
+    found: Matcher = matcher
+    return found
 
 
 def build_shared_matcher(

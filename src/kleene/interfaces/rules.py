@@ -138,7 +138,7 @@ class RuleCompiler:
         return Compiled(QuerySet(tuple(queries), self.multi), tuple(problems))
 
     def _query(self, name: str, rule: Rule) -> StreamQuery:
-        from kleene.plan.lazy.lazy import LazyPlan
+        from kleene.plan.patterns import is_lazy
 
         item = query(rule.text, name=name, functions=self.functions)
         if item.logical.into is not None:
@@ -147,4 +147,4 @@ class RuleCompiler:
         options = replace(self.options, stats=None)
         plan = item.plan_for(self.events, options)
         shared = shared_plan(item, self.events, options, self.multi)
-        return stream_query(item, plan, options, shared if isinstance(shared, LazyPlan) else None, rule.version)
+        return stream_query(item, plan, options, shared if is_lazy(shared) else None, rule.version)

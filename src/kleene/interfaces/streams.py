@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from kleene.interfaces.query import Query
     from kleene.interfaces.workload.workload import Workload
+    from kleene.plan.contract import Plan
     from kleene.plan.multi.search import MultiOptions
-    from kleene.plan.optimizer import Plan
     from kleene.runtime.spark.stream.run import Stage, StreamRun
     from kleene.runtime.stream.plan import Distribution
     from kleene.runtime.units import StreamQuery
@@ -94,7 +94,7 @@ class _Planned:
 
 def _planned(workload: Workload, base: pa.Schema, options: Options, multi: MultiOptions | None) -> dict[str, _Planned]:
     """The queries in an order in which producers come first."""
-    from kleene.plan.lazy.lazy import LazyPlan
+    from kleene.plan.patterns import is_lazy
 
     found: dict[str, _Planned] = {}
     made: dict[str, Composite] = {}
@@ -106,7 +106,7 @@ def _planned(workload: Workload, base: pa.Schema, options: Options, multi: Multi
             schema = common_schema(base, read)
             plan = item.plan_for(schema, own)
             shared = shared_plan(item, schema, own, multi)
-            query = stream_query(item, plan, own, shared if isinstance(shared, LazyPlan) else None)
+            query = stream_query(item, plan, own, shared if is_lazy(shared) else None)
             if item.logical.into is not None:
                 made[name] = composite_of(item, base, query.schema(schema), options)
         before = max((found[other].delay for other in producers), default=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from kleene.common.errors import PlanningError, Problem, nearest
 
@@ -36,6 +36,8 @@ class SequenceOptions:
     """`key_index` (by key, then in stream order; beyond the paper), `time_index` (the time-partitioned index of section 3.3) or
     `scan`.
     """
+
+    evaluation: ClassVar[str] = "stacks"
 
 
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -80,6 +82,8 @@ class NfaOptions:
     """`basic` (all runs at once, SASE+ section 5.2.1), `merging` (equivalent runs as one, 5.2.2) or `backtrack` (one run at a
     time, 5.2.3).
     """
+
+    evaluation: ClassVar[str] = "automaton"
 
 
 NFA_CHOICES: dict[str, tuple[Any, ...]] = {"algorithm": ("merging", "basic", "backtrack")}
@@ -170,6 +174,7 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
     if choice is None or isinstance(choice, PlanOptions):
         return choice
     given: dict[str, Any] = {"preset": choice} if isinstance(choice, str) else dict(choice)
+    given.pop("disable", None)
     if given == {"preset": "optimized"} or not given:
         return None
     mechanism = given.pop("mechanism", _mechanism_of(given))
@@ -202,6 +207,21 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
         given["order"] = tuple(given["order"])
         mechanism = "chain"
     return LazyOptions("auto" if mechanism == "lazy" else mechanism, **given)
+
+
+def disabled_stages(choice: PlanOptions | Mapping[str, Any] | str | None) -> tuple[str, ...]:
+    """The stages of the optimizer that a user switches off, as a list or joined by plus signs (`kleene.plan.optimizer.OPTIONAL`).
+
+    >>> disabled_stages({"mechanism": "chain", "disable": ["imply_comparisons"]})
+    ('imply_comparisons',)
+    """
+    names = choice.get("disable", ()) if isinstance(choice, Mapping) else ()
+    if isinstance(names, str):
+        return tuple(names.split("+"))
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        hint = "name stages of the optimizer: disable=['imply_comparisons']"
+        raise PlanningError(Problem(f"plan option 'disable' cannot be {names!r}", hint=hint))
+    return tuple(names)
 
 
 def _mechanism_of(given: Mapping[str, Any]) -> str:

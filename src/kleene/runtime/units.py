@@ -14,13 +14,13 @@ import pyarrow as pa
 from kleene.engine.build import build_matcher, build_shared_matcher
 from kleene.engine.counting.counters import SharedCounterMatcher
 from kleene.engine.shared.planner import Planner
-from kleene.plan.aggregation import MatchedPlan
+from kleene.plan.aggregation import MatchThenAggregate
+from kleene.plan.contract import Plan
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.counting.shared_counters import SharedCounters, together
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.search import MultiOptions
-from kleene.plan.optimizer import Plan
+from kleene.plan.patterns import LazyPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Unit:
     @property
     def kind(self) -> str:
         """What is kept of it besides events; of the same kind, one plan can go on from another."""
-        if isinstance(self.plan, MatchedPlan):
+        if isinstance(self.plan, MatchThenAggregate):
             return "matches"
         return "counters" if isinstance(self.plan, CounterPlan | SharedCounters) else "patterns"
 

@@ -21,8 +21,8 @@ from kleene.pattern.operators import events as components
 
 if TYPE_CHECKING:
     from kleene.interfaces.query import Query
+    from kleene.plan.contract import Plan
     from kleene.plan.counting.counters import CounterPlan
-    from kleene.plan.optimizer import Plan
 
 
 @dataclass(frozen=True, slots=True)

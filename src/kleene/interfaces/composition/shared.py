@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kleene.interfaces.query import Query
     from kleene.plan.counting.counters import CounterPlan
     from kleene.plan.distribution.passes import Passes
-    from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.multi.cost import SharedStatistics
     from kleene.plan.multi.groups import PatternGroup
     from kleene.plan.multi.nodes import SharedPlan
     from kleene.plan.multi.search import MultiOptions, Progress
+    from kleene.plan.patterns import LazyPlan
     from kleene.runtime.embedded import Run
 
 
@@ -69,16 +69,16 @@ def shared_plan(item: Query, events: pa.Schema, options: Options, multi: MultiOp
         return counter_plan(item, events, options)
     if multi is None or item.logical.into is not None or options.stats is not None:
         return None
-    from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.limits import limits_of
     from kleene.plan.multi.groups import is_shareable
+    from kleene.plan.patterns import is_lazy
 
     if limits_of(options.limits).policy != "error":
         return None
     if item.logical.strategy is not Strategy.SKIP_TILL_ANY_MATCH or options.output != "verbose":
         return None
     plan = item.plan_for(events, replace(options, plan={"mechanism": "lazy"}))
-    assert isinstance(plan, LazyPlan)
+    assert is_lazy(plan)
     return plan if is_shareable(plan) else None
 
 
@@ -97,8 +97,8 @@ def run_together(
 ) -> Iterator[tuple[str, Run]]:
     """Runs by name, of the queries that are answered together with others."""
     from kleene.plan.counting.counters import CounterPlan
-    from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.multi.groups import grouped
+    from kleene.plan.patterns import is_lazy
     from kleene.runtime.workloads import run_group
 
     counted = {name: plan for name, plan in plans.items() if isinstance(plan, CounterPlan)}
@@ -106,7 +106,7 @@ def run_together(
         yield from _run_counters(counted, events, options)
     if multi is None:
         return
-    for group in grouped({name: plan for name, plan in plans.items() if isinstance(plan, LazyPlan)}):
+    for group in grouped({name: plan for name, plan in plans.items() if is_lazy(plan)}):
         with naming(*group.plans):
             yield from run_group(group, events, multi, bad_rows=options.bad_rows or "error")
 

@@ -68,7 +68,7 @@ def explained_passes(
 
 def stages_of(workload: Workload, base: pa.Schema, options: Options, multi: MultiOptions | None) -> tuple[Stage, ...]:
     """The stages of a workload, in an order in which makers of composite events come first."""
-    from kleene.plan.lazy.lazy import LazyPlan
+    from kleene.plan.patterns import is_lazy
 
     made: dict[str, Composite] = {}
     stages: dict[tuple[str, ...], list[StreamQuery]] = {}
@@ -79,7 +79,7 @@ def stages_of(workload: Workload, base: pa.Schema, options: Options, multi: Mult
             own = own_options(item, options, read)
             schema = common_schema(base, read)
             shared = shared_plan(item, schema, own, multi)
-            planned = stream_query(item, item.plan_for(schema, own), own, shared if isinstance(shared, LazyPlan) else None)
+            planned = stream_query(item, item.plan_for(schema, own), own, shared if is_lazy(shared) else None)
             if item.logical.into is not None:
                 made[name] = composite_of(item, base, planned.schema(schema), options)
         stages.setdefault(producers, []).append(planned)

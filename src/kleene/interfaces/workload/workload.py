@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from kleene.explain.explained import Explained
     from kleene.interfaces.explorer.page import Explorer
     from kleene.plan.counting.counters import CounterPlan
-    from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.multi.search import Progress
+    from kleene.plan.patterns import LazyPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,8 @@ class Workload(Queries):
         """
         import pyarrow as pa
 
-        from kleene.plan.lazy.lazy import LazyPlan
         from kleene.plan.multi.search import MultiOptions
+        from kleene.plan.patterns import is_lazy
 
         given, multi = multi_options_of(options_of(options))
         self._require_composable(given)
@@ -150,7 +150,7 @@ class Workload(Queries):
                 plan = None
                 if not self.producers(name) and not item.logical.aggregates and name not in apart:
                     plan = shared_plan(item, base, own_options(item, given, []), multi)
-                if isinstance(plan, LazyPlan):
+                if is_lazy(plan):
                     plans[name] = plan
                 else:
                     alone.append(name)

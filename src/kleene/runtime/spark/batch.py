@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from kleene.engine.build import build_matcher
+from kleene.plan.contract import Plan
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.distribution.slicing import obstacle
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only
 from kleene.runtime.spark.frame import (
     Answer,

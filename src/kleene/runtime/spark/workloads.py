@@ -28,6 +28,7 @@ from kleene.engine.counting.slices import Slice
 from kleene.engine.shared.planner import WORTH, Planner, expected_seconds
 from kleene.engine.time_slices import divided, go_on, lead_of, needs_choice
 from kleene.pattern.bound import BoundQuery
+from kleene.plan.contract import Plan
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.counting.shared_counters import SharedCounters
 from kleene.plan.distribution.passes import Pass, Passes, Spread, choose_passes, contested
@@ -36,7 +37,6 @@ from kleene.plan.multi.cost import SharedStatistics
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import SEARCHES, MultiOptions, plan_shared
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import Batches, dropped_at_limits
 from kleene.runtime.spark.batch import SparkRun, bad_events, run_spark
 from kleene.runtime.spark.frame import Answer, arrow_schema, distributed, named_batches, waits_for_arrival, worker_interpreter
