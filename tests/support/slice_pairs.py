@@ -162,8 +162,8 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "lead-reported": broken(time_slices, "divided", "events.slice(high)", "events.slice(low)"),
     "reported-again": rewritten(ReportingMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
     # The same of queries that share slices.
-    "short-shared-lead": rewritten(spark_workloads.RunningPart, "go_on", "since - self._part.lead + 1", "since"),
-    "shared-to-the-end": rewritten(spark_workloads.RunningPart, "advance", "advance(until)", "finish()"),
+    "short-shared-lead": rewritten(spark_workloads.RunningUnit, "go_on", "since - plan.reach + 1", "since"),
+    "shared-to-the-end": rewritten(spark_workloads.RunningUnit, "advance", "advance(until)", "finish()"),
     "shared-lead-reported": broken(spark_workloads, "match_slices", "lead, events = divided", "lead, _ = divided"),
     # NON-OVERLAP within slices, or with what is not a candidate; the choice forgets, or does not see where things are.
     "apart-in-slices": broken(time_slices, "needs_choice", "is Output.NON_OVERLAP", "is None"),

@@ -15,7 +15,7 @@ from kleene.common.arrays import Array
 from kleene.common.columns import time_values
 from kleene.common.schema import EventSchema
 from kleene.engine import time_slices
-from kleene.engine.build import build_matcher
+from kleene.engine.build import build_matcher, output_schema
 from kleene.engine.counting.counters import LONG_AGO
 from kleene.engine.counting.slices import Slice
 from kleene.engine.matches import candidates
@@ -28,8 +28,7 @@ from kleene.plan.multi.search import MultiOptions
 from kleene.runtime.embedded import batches_of, in_stream_order
 from kleene.runtime.spark import workloads as spark_workloads
 from kleene.runtime.spark.slices.blocks import packed, received
-from kleene.runtime.spark.workloads import Part
-from kleene.runtime.units import QuerySet, StreamQuery
+from kleene.runtime.units import PlannedQuery, QuerySet
 from kleene.testing.case_routes import Route
 from kleene.testing.cases import Case, Row
 from support.engine_routes import given_options, outcome
@@ -74,25 +73,25 @@ def sliced(
         events = pa.Table.from_batches(batches_of(events.combine_chunks(), rng.choice((1, 3, 100))), events.schema)
         found += time_slices.match_slice(plan, events, slices[number], bad_rows=bad_rows, run_rows=rng.choice((1, 4, 1000)))
     bare = table.drop_columns([ARRIVAL]).schema if arrival else table.schema
-    rows = pa.Table.from_batches(found, time_slices.slice_matcher(plan, bare).output_schema)
+    rows = pa.Table.from_batches(found, time_slices.slice_matcher(plan, bare).output_schemas[0])
     if not time_slices.needs_choice(plan):
         return rows
     partition = plan.partition
     rows = rows.sort_by([(name, "ascending") for name in order_of(partition)])
-    given, own = batches_of(rows.combine_chunks(), rng.choice((1, 3, 100))), build_matcher(plan, bare).output_schema
+    given, own = batches_of(rows.combine_chunks(), rng.choice((1, 3, 100))), output_schema(plan, bare)
     return pa.Table.from_batches(list(candidates.chosen(given, schema, partition, own.names)), own)
 
 
 def sliced_together(
-    queries: Sequence[StreamQuery], multi: MultiOptions | None, table: pa.Table, cuts: Sequence[int], rng: Random
+    queries: Sequence[PlannedQuery], multi: MultiOptions | None, table: pa.Table, cuts: Sequence[int], rng: Random
 ) -> dict[str, pa.Table]:
     """The rows of queries over a table, all in the same slices."""
-    parts = [Part(unit) for unit in QuerySet(tuple(queries), multi).units({item.key: None for item in queries})]
-    schema, lead = queries[0].plan.bound.schema, max(part.lead for part in parts)
+    units = list(QuerySet(tuple(queries), multi).units())
+    schema, lead = queries[0].plan.bound.schema, max(unit.plan.reach for unit in units)
     slices = time_slices.time_slices(cuts, [cut - lead + 1 for cut in cuts])
     found: dict[str, list[pa.RecordBatch]] = {item.name: [] for item in queries}
     put_together = partial(received, columns=table.schema.names, schema=schema)
-    matched = spark_workloads.match_slices(parts, lambda batch: batch, put_together, slices, strict=True)
+    matched = spark_workloads.match_slices(units, lambda batch: batch, put_together, slices, strict=True)
     for _, blocks in sorted(_sent(table, slices, schema, rng).items()):
         rng.shuffle(blocks)
         for label in matched(iter(blocks)):

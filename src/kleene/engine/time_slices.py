@@ -25,7 +25,6 @@ from kleene.engine.counting.counters import EVER, LONG_AGO
 from kleene.engine.counting.slices import Slice
 from kleene.engine.matcher import Matcher
 from kleene.engine.passes.reporting import PatternMatcher
-from kleene.engine.passes.working_matcher import WorkingMatcher
 from kleene.plan.contract import Plan
 
 
@@ -82,15 +81,15 @@ def match_slice(
 
     Candidates have all columns, as those who choose need some of them; `options` are those of `slice_matcher`.
     """
-    matcher: Any = slice_matcher(plan, events.schema, **options)
+    matcher = slice_matcher(plan, events.schema, **options)
     if columns and not needs_choice(plan):
         matcher.compute_only(columns)
     if part.leading:
         lead, events = divided(events, plan.bound.schema, part.horizon, part.since)
         go_on(plan, matcher, lead.to_batches(), part.horizon, part.since)
     for batch in events.to_batches():
-        yield from matcher.feed(batch)
-    yield from matcher.advance(part.until)
+        yield from (rows for _, rows in matcher.feed(batch))
+    yield from (rows for _, rows in matcher.advance(part.until))
 
 
 def divided(events: pa.Table, schema: EventSchema, horizon: int, since: int) -> tuple[pa.Table, pa.Table]:
@@ -100,7 +99,7 @@ def divided(events: pa.Table, schema: EventSchema, horizon: int, since: int) -> 
     return events.slice(low, high - low).combine_chunks(), events.slice(high)
 
 
-def go_on(plan: Plan, matcher: WorkingMatcher, lead: Iterable[pa.RecordBatch], horizon: int, since: int) -> None:
+def go_on(plan: Plan, matcher: Matcher, lead: Iterable[pa.RecordBatch], horizon: int, since: int) -> None:
     """Brings a matcher of a plan (or of several) to where its slice begins."""
     if plan.kind != "matches":
         matcher.restore(lead, since, horizon - 1, {})

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kleene.explain.aggregates import aggregation_lines, counter_distribution, counter_lines
-from kleene.explain.automata import StateGraph, length_text, state_graph
+from kleene.explain.automata import StateGraph, end_text, length_text, one_of, start_text, state_graph
 from kleene.explain.estimates import choice_lines, statistics_lines
-from kleene.explain.lazy_automata import end_text, one_of, scope_of, start_text, tree_size, unordered_alike
+from kleene.explain.lazy_automata import scope_of, tree_size, unordered_alike
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import Strategy
 from kleene.pattern.predicates import Expression
@@ -21,7 +21,7 @@ from kleene.plan.counting.counters import CounterPlan, is_counted
 from kleene.plan.distribution.slicing import obstacle
 from kleene.plan.lazy.lazy import LazyBranch, LazyCondition, Stacks
 from kleene.plan.operators import Negation, NegativeComponent
-from kleene.plan.patterns import Alternative, LazyPlan, MatchOptions, NfaPlan, PatternPlan, StackPlan, runs_automata
+from kleene.plan.patterns import LazyPlan, MatchPlan, NfaPlan, StackPlan, runs_automata
 
 ALGORITHMS = {
     "active_instance_stacks": "active instance stacks",
@@ -36,8 +36,6 @@ SELECTIVE = {
     "cost": "with the fewest candidates in scope, as far as they are expected to satisfy its conditions",
 }
 """What a tree takes next: a component ..."""
-
-MatchPlan = PatternPlan[MatchOptions, Alternative]
 
 Operator = tuple[str, list[str]]
 """A heading and what it decides."""
@@ -269,14 +267,8 @@ def _step(branch: LazyBranch, have: tuple[int, ...], component: int) -> str:
     """What happens when a component is bound after others."""
     events = branch.components
     variable = events[component].variable
-    known = {events[index].variable for index in have}
-    asked = [
-        _condition(item)
-        for item in branch.conditions
-        if variable in (read := item.condition.variables)
-        and read <= known | {variable}
-        and not (item.via and item.via <= known)
-    ]
+    known = {variable, *(events[index].variable for index in have)}
+    asked = [_condition(item) for item in branch.conditions if item.is_asked(variable, known)]
     asked += [f"distinct from {events[index].variable}" for index in unordered_alike(events, branch.precedes, have, component)]
     scope = scope_of(events, branch.precedes, have, component)
     where = f" where {' AND '.join(asked)}" if asked else ""

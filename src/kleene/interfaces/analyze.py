@@ -319,9 +319,9 @@ def _run(plan: Plan, table: pa.Table, options: Options) -> tuple[Matcher, float,
 def _counted(plan: Plan, work: Metrics, *, stacks: bool) -> tuple[int | None, int | None]:
     """Evaluations and partial matches. Stacks and automata count visits, stacks make no partial matches, counters neither."""
     from kleene.plan.aggregation import MatchThenAggregate
-    from kleene.plan.counting.counters import CounterPlan
+    from kleene.plan.counting.counters import is_counted
 
-    if isinstance(plan, CounterPlan):
+    if is_counted(plan):
         return None, None
     if isinstance(plan, MatchThenAggregate):
         return _counted(plan.inner, work, stacks=not work.evaluations)

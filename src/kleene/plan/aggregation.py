@@ -29,9 +29,7 @@ from kleene.plan.operators import (
     plan_negation,
     require_few_tests,
 )
-from kleene.plan.patterns import Alternative, MatchOptions, PatternPlan
-
-Inner = PatternPlan[MatchOptions, Alternative]
+from kleene.plan.patterns import Alternative, MatchPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class MatchThenAggregate(PlanDefaults):
 
     bound: BoundQuery
     """The query with AGG."""
-    inner: Inner
+    inner: MatchPlan
     """Finds the matches: the same query without AGG and without what looks ahead."""
     reasons: tuple[str, ...]
     """Why the aggregates are not pushed into counters."""
@@ -113,7 +111,9 @@ class MatchThenAggregate(PlanDefaults):
         return any(negation is not None for negation in self.ahead)
 
 
-def aggregate_matches(bound: BoundQuery, inner: Inner, ahead: Sequence[Branch], reasons: tuple[str, ...]) -> MatchThenAggregate:
+def aggregate_matches(
+    bound: BoundQuery, inner: MatchPlan, ahead: Sequence[Branch], reasons: tuple[str, ...]
+) -> MatchThenAggregate:
     """The plan of a query with AGG over the plan `inner` of its matches; `ahead` has the negation that looks ahead."""
     contiguous = bound.query.strategy in (Strategy.PARTITION_CONTIGUITY, Strategy.STRICT_CONTIGUITY)
     partition = partition_attributes(bound, contiguous or bound.count_window is not None)

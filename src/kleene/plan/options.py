@@ -210,7 +210,7 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
 
 
 def disabled_stages(choice: PlanOptions | Mapping[str, Any] | str | None) -> tuple[str, ...]:
-    """The stages of the optimizer that a user switches off, as a list or joined by plus signs (`kleene.plan.optimizer.OPTIONAL`).
+    """The stages of the optimizer that a user switches off, as a list or joined by plus signs.
 
     >>> disabled_stages({"mechanism": "chain", "disable": ["imply_comparisons"]})
     ('imply_comparisons',)

@@ -101,6 +101,9 @@ class PatternPlan(PlanDefaults, Generic[Chosen_co, Branch_co]):
         return tuple(sorted(range(len(branch.components)), key=lambda index: places[branch.components[index].variable]))
 
 
+MatchPlan = PatternPlan[MatchOptions, Alternative]
+"""A plan that finds matches, in any way."""
+
 LazyPlan = PatternPlan[LazyOptions, LazyBranch]
 """A plan that leaves the order of binding to the engine, unless the options say it."""
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +34,7 @@ from kleene.engine.counting.program import Cells, Program, Segment, Slot, Wanted
 from kleene.engine.counting.totals import start_values
 from kleene.engine.counting.values import Attributes, WeightColumns, require_stable, wanted_of
 from kleene.engine.events.working_set import WorkingSet
+from kleene.engine.matcher import Found
 from kleene.engine.passes.working_matcher import RUN_ROWS, WorkingMatcher
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.counting.shared_counters import SharedCounters, alone
@@ -211,13 +211,15 @@ def _one_partition(ts: Array, rank: Array, masks: Array) -> Events:
 class SummaryMatcher(WorkingMatcher):
     """Takes in the events of a slice; `summary` has its summary at the end."""
 
+    output_schemas = ()
+
     def __init__(self, plan: CounterPlan, *, run_rows: int = RUN_ROWS) -> None:
         self._shared = alone(plan)
         super().__init__(self._shared, "drop", run_rows, 1)
         self.summary: Summary | None = None
         """None: there was no event."""
 
-    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+    def _run(self, watermark: int | None) -> Iterator[Found]:
         working = self._working
         rows = len(working) if watermark is None else int(np.searchsorted(working.ts, watermark, side="left"))
         if rows:
@@ -257,7 +259,7 @@ class SliceMatcher(CounterMatcher):
         run_rows: int = RUN_ROWS,
     ) -> None:
         lasting = part.between and plan.bound.window is not None
-        super().__init__(plan, events, bad_rows=bad_rows, run_rows=WHOLE if lasting else run_rows)
+        super().__init__(alone(plan), events, bad_rows=bad_rows, run_rows=WHOLE if lasting else run_rows)
         self._part = part
         self._summaries = [summaries[number] for number in part.between if number in summaries]
         self._begun = not part.between
@@ -265,7 +267,7 @@ class SliceMatcher(CounterMatcher):
 
     widens = False  # what lies before the slice has been summed up
 
-    def _run(self, watermark: int | None) -> Iterator[Any]:
+    def _run(self, watermark: int | None) -> Iterator[Found]:
         if self._part.closed and len(self._working):
             message = "the DataFrame has later events than when it was read first"
             raise DataError(Problem(message, hint="match it again, or cache it before"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
@@ -58,7 +58,7 @@ class PatternGroup(PlanDefaults):
     transformation = Transformation(())
 
     @property
-    def members(self) -> tuple[LazyPlan, ...]:
+    def members(self) -> tuple[LazyPlan, ...]:  # type: ignore[override]
         return tuple(self.plans.values())
 
     @property
@@ -100,6 +100,11 @@ class PatternGroup(PlanDefaults):
     def first(self) -> LazyPlan:
         """Any of the plans, for what all of them have in common."""
         return next(iter(self.plans.values()))
+
+
+def is_group(plan: Plan) -> TypeGuard[PatternGroup]:
+    """Whether a plan is that of patterns which are matched together."""
+    return plan.evaluation == "shared"
 
 
 def grouped(plans: Mapping[str, Plan]) -> Iterator[PatternGroup]:

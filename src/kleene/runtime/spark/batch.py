@@ -18,18 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from kleene.engine.build import build_matcher
+from kleene.engine.build import build_matcher, output_schema
 from kleene.plan.contract import Plan
-from kleene.plan.counting.counters import CounterPlan
+from kleene.plan.counting.counters import is_counted
 from kleene.plan.distribution.slicing import obstacle
-from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only
+from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only, rows_of
 from kleene.runtime.spark.frame import (
     Answer,
     arrow_schema,
     distributed,
     named_batches,
     type_codes,
-    waits_for_arrival,
     with_type_codes,
     worker_interpreter,
 )
@@ -73,18 +72,18 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str
         events = with_type_codes(plan, events, types)
     # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
-    rows = build_matcher(plan, arrow_schema(frame)).output_schema
+    rows = output_schema(plan, arrow_schema(frame))
     wanted = only(columns, rows)
-    output = from_arrow(rows if isinstance(plan, CounterPlan) else wanted)
+    output = from_arrow(rows if is_counted(plan) else wanted)
     ways = (_counted, _sliced, _matched)
     answer = next(found for way in ways if (found := way(plan, events, types, matcher_policy, output)) is not None)
-    matches = answer.matches.select(*map(quoted, wanted.names)) if isinstance(plan, CounterPlan) else answer.matches
+    matches = answer.matches.select(*map(quoted, wanted.names)) if is_counted(plan) else answer.matches
     return SparkRun(matches, partial(bad_events, plan, frame), distribution=answer.distribution)
 
 
 def _counted(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer | None:
     """The rows of an aggregate that no key divides, counted by several tasks; None for other plans, and few events."""
-    return counted_rows(plan, events, named_batches(plan, types), bad_rows, output) if isinstance(plan, CounterPlan) else None
+    return counted_rows(plan, events, named_batches(plan, types), bad_rows, output) if is_counted(plan) else None
 
 
 def _sliced(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer | None:
@@ -99,7 +98,7 @@ def _sliced(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_ro
 
 def _matched(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer:
     """The matches of relevant events, distributed by key."""
-    events = distributed(plan, events, arrival=waits_for_arrival(plan))
+    events = distributed(plan, events, arrival=plan.waits_for_arrival)
     with worker_interpreter(events):
         matches = events.mapInArrow(_match_partition(plan, bad_rows, types, output.names), output)
     return Answer(matches, f"by {', '.join(plan.keys)}" if plan.keys else f"in one task: {_one_task(plan)}")
@@ -122,7 +121,7 @@ def _match_partition(
             matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
             matcher.compute_only(columns)
             found = match_batches(matcher, chain([first], map(restored, batches)))
-            yield from (rows.select(columns) for rows in found)
+            yield from (rows.select(columns) for rows in rows_of(found))
             dropped = dropped_at_limits(matcher.metrics)
             if dropped:
                 warnings.warn(f"{dropped} in one task: the matches are not all there are", stacklevel=1)  # the executor's log

@@ -45,11 +45,6 @@ class Answer:
     distribution: str
 
 
-def waits_for_arrival(plan: Plan) -> bool:
-    """Whether events that tie are taken in the order in which they are in the DataFrame."""
-    return plan.waits_for_arrival
-
-
 class Shuffled(Protocol):
     """What distributing events needs of a plan."""
 

@@ -31,7 +31,7 @@ from kleene.engine.counting.slices import (
     summarized,
 )
 from kleene.plan.counting.counters import CounterPlan
-from kleene.runtime.embedded import Batches, batches_of, match_batches
+from kleene.runtime.embedded import Batches, batches_of, match_batches, rows_of
 from kleene.runtime.spark.frame import Answer, Restored, numbered, worker_interpreter
 from kleene.runtime.spark.slices import times as spark_times
 from kleene.runtime.spark.slices.blocks import packed, received
@@ -131,7 +131,7 @@ def _rows_of_slice(
         events = map(restored, batches_of(own.events))
         first = next(events)
         matcher = SliceMatcher(plan, first.schema, slices[own.number], own.summaries, bad_rows=bad_rows)
-        yield from match_batches(matcher, chain([first], events))
+        yield from rows_of(match_batches(matcher, chain([first], events)))
 
     return rows
 

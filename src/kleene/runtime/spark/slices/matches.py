@@ -22,6 +22,7 @@ from kleene.common.columns import select, time_values
 from kleene.engine.build import build_matcher
 from kleene.engine.counting.counters import LONG_AGO
 from kleene.engine.counting.slices import Slice
+from kleene.engine.matcher import Matcher
 from kleene.engine.matches.candidates import chosen, order_of
 from kleene.engine.time_slices import lead_of, match_slice, needs_choice, slice_matcher, time_slices
 from kleene.plan.contract import Plan
@@ -34,7 +35,6 @@ from kleene.runtime.spark.frame import (
     Shuffled,
     arrow_schema,
     numbered,
-    waits_for_arrival,
     worker_interpreter,
 )
 from kleene.runtime.spark.push_down import quoted
@@ -93,7 +93,7 @@ def sliced_matches(plan: Plan, events: DataFrame, *, restored: Restored, bad_row
         return None
     own = restored(pa.RecordBatch.from_pylist([], arrow_schema(events))).schema
     slices, choice, columns = slicing.slices, needs_choice(plan), output.names
-    sent, put_together = blocks(plan, events, slices, arrival=waits_for_arrival(plan))
+    sent, put_together = blocks(plan, events, slices, arrival=plan.waits_for_arrival)
 
     def matched(batches: Batches) -> Batches:
         task = put_together(batches)
@@ -105,7 +105,7 @@ def sliced_matches(plan: Plan, events: DataFrame, *, restored: Restored, bad_row
     with worker_interpreter(events):
         if not choice:
             return Answer(sent.mapInArrow(matched, output), str(slicing))
-        candidates = sent.mapInArrow(matched, from_arrow(slice_matcher(plan, own).output_schema))
+        candidates = sent.mapInArrow(matched, from_arrow(slice_matcher(plan, own).output_schemas[0]))
         candidates = candidates.repartition(1).sortWithinPartitions(*map(quoted, order_of(plan.partition)))
         choosing = partial(chosen, schema=plan.bound.schema, partition=plan.partition, columns=columns)
         return Answer(candidates.mapInArrow(choosing, output), str(slicing))
@@ -197,7 +197,7 @@ def _counted(batches: Batches, plan: Plan, bounds: Array, restored: Restored) ->
     """How many events that have a position there are between the bounds."""
     counts = np.zeros(bounds.size + 1, np.int64)
     schema = plan.bound.schema
-    matcher: Any = None
+    matcher: Matcher | None = None
     for batch in map(restored, batches):
         matcher = matcher or build_matcher(plan, batch.schema, bad_rows="drop")
         ts = time_values(select(batch.column(schema.time), matcher.relevant(batch)), schema.time_unit)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kleene.engine.counting.partial_totals import ChangeMatcher, TotalMatcher, change_names, slots_of
 from kleene.plan.counting.counters import CounterPlan
-from kleene.runtime.embedded import Batches, match_batches
+from kleene.runtime.embedded import Batches, match_batches, rows_of
 from kleene.runtime.spark.frame import Restored, arrow_schema, worker_interpreter
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _changes(plan: CounterPlan, restored: Restored, bad_rows: str) -> Callable[[
         first = next(batches, None)
         if first is not None:
             matcher = ChangeMatcher(plan, restored(first).schema, bad_rows=bad_rows)
-            yield from match_batches(matcher, map(restored, chain([first], batches)))
+            yield from rows_of(match_batches(matcher, map(restored, chain([first], batches))))
 
     return changes
 
