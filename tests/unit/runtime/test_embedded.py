@@ -104,7 +104,7 @@ def test_results_do_not_depend_on_the_batch_size(name: str) -> None:
             assert matcher.metrics.events == 700
 
 
-@pytest.mark.parametrize("block", [1, 2, 7, 100])
+@pytest.mark.parametrize("block", [pytest.param(1, marks=pytest.mark.slow), 2, 7, 100])
 def test_results_do_not_depend_on_the_block_size(block: int) -> None:
     events = stream(300)
     for query in QUERIES.values():
