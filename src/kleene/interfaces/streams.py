@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from kleene.interfaces.query import Query
     from kleene.interfaces.workload.workload import Workload
+    from kleene.plan.contract import Plan
     from kleene.plan.multi.search import MultiOptions
-    from kleene.plan.optimizer import Plan
     from kleene.runtime.spark.stream.run import Stage as SparkStage
     from kleene.runtime.spark.stream.run import StreamRun
     from kleene.runtime.stream.plan import Distribution, Made

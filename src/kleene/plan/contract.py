@@ -11,8 +11,11 @@ from kleene.pattern.policies import Output
 from kleene.pattern.predicates import Expression
 from kleene.plan.limits import Limits
 
-Scanned = tuple[tuple[Event, tuple[Expression, ...]], ...]
-"""Tests of single events: (component, predicates) per bit of a row's mask."""
+Test = tuple[Event, tuple[Expression, ...]]
+"""A test of single events: a component, and predicates on its event alone."""
+
+Scanned = tuple[Test, ...]
+"""Tests of single events, one per bit of a row's mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,12 @@ class Plan(Protocol):
     @property
     def kind(self) -> str:
         """What a stream keeps of it besides events: nothing (`patterns`), matches that count (`matches`), or `counters`."""
+
+    @property
+    def evaluation(self) -> str:
+        """How it is answered: an evaluation of `kleene.plan.patterns.PatternPlan`, `aggregation`, `counters`, or together with
+        others (`shared`, `shared counters`).
+        """
 
     @property
     def bound(self) -> BoundQuery:

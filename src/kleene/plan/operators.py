@@ -186,6 +186,13 @@ MOST_BITS = 62
 """How many tests of single events fit into a row's mask."""
 
 
+def require_few_tests(bound: BoundQuery, count: int, what: str) -> None:
+    """Refuses patterns whose tests do not fit into a row's mask."""
+    if count > MOST_BITS:
+        message = f"the pattern has {count} {what}; {MOST_BITS} are supported"
+        raise PlanningError(Problem(message, bound.query.pattern.span, "split the query into several"), bound.query.text)
+
+
 def require_supported(bound: BoundQuery, output: str) -> None:
     """Refuses, with reasons, what is not evaluated yet."""
     query = bound.query
@@ -235,8 +242,10 @@ def _decided_at_once(bound: BoundQuery, name: str) -> bool:
     return {max(pair) for pair in pairs} == set(range(1, len(places)))
 
 
-def plan_negation(bound: BoundQuery, branch: Branch, partition: tuple[str, ...]) -> Negation | None:
-    """The negative components of a branch with what decides them."""
+def plan_negation(
+    bound: BoundQuery, branch: Branch, partition: tuple[str, ...], method: str = "key_index", *, in_scan: bool = True
+) -> Negation | None:
+    """The negative components of a branch with what decides them; `in_scan`: what reads one event alone while scanning."""
     present = {event.variable for event in branch.positives}
     components = []
     for item in branch.negatives:
@@ -246,8 +255,8 @@ def plan_negation(bound: BoundQuery, branch: Branch, partition: tuple[str, ...])
         simple = [conjunct for conjunct in reading if variables(conjunct) == {own}]
         between = [conjunct for conjunct in reading if variables(conjunct) != {own}]
         simple += fixed_values(bound, (item.event,))
-        components.append(negative_component(bound, branch, item, simple, between, partition, in_scan=True))
-    return Negation(tuple(components), "key_index", bound.window) if components else None
+        components.append(negative_component(bound, branch, item, simple, between, partition, in_scan))
+    return Negation(tuple(components), method, bound.window) if components else None
 
 
 def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:

@@ -18,7 +18,7 @@ from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.matcher import Found, Metrics
 from kleene.engine.matches.matches import Matches
 from kleene.engine.passes.reporting import PatternMatcher
-from kleene.plan.automaton.nfa import NfaPlan
+from kleene.plan.patterns import NfaPlan
 
 
 class AutomatonEvaluation:
