@@ -26,7 +26,31 @@ class Transformation:
     """The RETURN columns; empty for one struct per variable."""
 
 
-class Plan(Protocol):
+class ScannedPlan(Protocol):
+    """What taking events in needs of a plan."""
+
+    @property
+    def bound(self) -> BoundQuery:
+        """The query; of several one that has all their components."""
+
+    @property
+    def scanned(self) -> Scanned:
+        """What the scan tests of each event."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the plan reads, in the order of the input."""
+
+    @property
+    def all_rows(self) -> bool:
+        """Whether events that no component can bind matter."""
+
+    @property
+    def limits(self) -> Limits:
+        """What a pass may make, keep and report."""
+
+
+class Plan(ScannedPlan, Protocol):
     """A plan of one query, or of several that are answered together."""
 
     @property
@@ -40,10 +64,6 @@ class Plan(Protocol):
         """
 
     @property
-    def bound(self) -> BoundQuery:
-        """The query; of several one that has all their components."""
-
-    @property
     def members(self) -> tuple[Plan, ...]:
         """The plans of single queries: itself, or those that are answered together."""
 
@@ -52,28 +72,12 @@ class Plan(Protocol):
         """The name of its query."""
 
     @property
-    def scanned(self) -> Scanned:
-        """What the scan tests of each event."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that the plan reads, in the order of the input."""
-
-    @property
     def partition(self) -> tuple[str, ...]:
         """Attributes that divide the events."""
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The attributes by which the input may be distributed; none if one task must see all events."""
-
-    @property
-    def limits(self) -> Limits:
-        """What a pass may make, keep and report."""
-
-    @property
-    def all_rows(self) -> bool:
-        """Whether events that no component can bind matter."""
 
     @property
     def total_order(self) -> bool:
@@ -104,6 +108,10 @@ class Plan(Protocol):
         """Instants before a time whose events matter to what is reported from then on, where there is a window of time."""
 
     @property
+    def postponed(self) -> bool:
+        """Whether matches wait for their window to pass: the end is negated."""
+
+    @property
     def needs_choice(self) -> bool:
         """Whether slices of time give candidates only, among which one more pass chooses: NON-OVERLAP."""
 
@@ -119,6 +127,7 @@ class PlanDefaults:
 
     kind = "patterns"
     shares_counters = False
+    postponed = False
 
     @property
     def members(self) -> tuple[Self, ...]:

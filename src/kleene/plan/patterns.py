@@ -81,6 +81,11 @@ class PatternPlan(PlanDefaults, Generic[Chosen_co, Branch_co]):
         return reach_of(self.bound, (branch.negation for branch in self.branches))
 
     @property
+    def postponed(self) -> bool:  # type: ignore[override]
+        """Whether matches wait for their window to pass: some end is negated."""
+        return any(branch.negation is not None and branch.negation.postponed for branch in self.branches)
+
+    @property
     def stacks(self: LazyPlan) -> bool:
         """Whether active instance stacks are an evaluation of it."""
         return self.branches[0].stacks is not None

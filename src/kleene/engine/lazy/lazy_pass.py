@@ -126,6 +126,7 @@ class LazyPass(WorkingPass):
     ) -> None:
         """`stretches` are those of an alternative, asked for when its matches are."""
         super().__init__(programs.plan, working, metrics, block, programs.bits)
+        self._plan: LazyPlan = programs.plan
         self._stretches = stretches
         self.allowance = allowance
         self.plan, self.working, self.metrics = programs.plan, working, metrics

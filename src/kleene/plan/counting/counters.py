@@ -18,8 +18,8 @@ from kleene.pattern.operators import Event
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Attribute, Expression, IsNull, Not, transform, variables, walk
 from kleene.pattern.text import expression_text
-from kleene.plan.analysis.keys import Partitioned, always_has, equality_of, equated_attributes, is_divided, key_attributes
-from kleene.plan.contract import Plan, Scanned, Transformation
+from kleene.plan.analysis.keys import always_has, equality_of, equated_attributes, is_divided, key_attributes
+from kleene.plan.contract import Plan, PlanDefaults, Scanned, Transformation
 from kleene.plan.limits import DEFAULT_LIMITS, Limits
 from kleene.plan.operators import fixed_values, require_few_tests
 from kleene.plan.options import AggregateOptions
@@ -40,7 +40,7 @@ Path = tuple[Position, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class CounterPlan(Partitioned):
+class CounterPlan(PlanDefaults):
     """Prefix counters for every alternative of a pattern."""
 
     bound: BoundQuery

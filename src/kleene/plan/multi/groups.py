@@ -70,6 +70,10 @@ class PatternGroup(PlanDefaults):
         return self.first.ties
 
     @property
+    def postponed(self) -> bool:  # type: ignore[override]
+        return any(plan.postponed for plan in self.plans.values())
+
+    @property
     def reach(self) -> int:
         return max(plan.reach for plan in self.plans.values())
 
