@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kleene.interfaces.why_not.report import WhyNot
     from kleene.pattern.bound import BoundQuery
     from kleene.pattern.registered import Function
-    from kleene.plan.optimizer import Plan
+    from kleene.plan.contract import Plan
     from kleene.plan.order.statistics import Statistics
 
 
@@ -121,7 +121,7 @@ class Query:
         >>> query("PATTERN SEQ(A a, B b) WITHIN 4").statistics(events, time="ts", type="type").rates
         {'a': 0.75, 'b': 0.25}
         """
-        from kleene.plan.lazy.lazy import plan_lazy
+        from kleene.plan.optimizer import plan_matches
         from kleene.plan.options import LazyOptions
 
         given = options_of(options)
@@ -133,7 +133,7 @@ class Query:
             from kleene.runtime.spark.frame import arrow_schema
             from kleene.runtime.spark.statistics import collect_spark
 
-            plan = plan_lazy(self._bind(arrow_schema(events), given), LazyOptions())
+            plan = plan_matches(self._bind(arrow_schema(events), given), LazyOptions())
             return collect_spark(plan.bound, plan.scanned, plan.conditions, plan.partition, events, fraction=fraction)
         import pyarrow as pa
 
@@ -141,7 +141,7 @@ class Query:
         from kleene.runtime.embedded import event_stream, in_stream_order
 
         stream = event_stream(events)
-        plan = plan_lazy(self._bind(stream.schema, given), LazyOptions())
+        plan = plan_matches(self._bind(stream.schema, given), LazyOptions())
         if isinstance(stream, pa.Table):
             stream = in_stream_order(stream, plan.bound.schema)
         return collect_arrow(plan.bound, plan.scanned, plan.conditions, plan.partition, stream)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from kleene.engine.matcher import Matcher, Metrics
     from kleene.interfaces.workload.workload import Workload
-    from kleene.plan.optimizer import Plan
+    from kleene.plan.contract import Plan
 
 HELP = "find the matches of a query in files of events"
 DESCRIPTION = "Finds the matches of a query, or aggregates over them, in Parquet, CSV or NDJSON files; shows or writes them."

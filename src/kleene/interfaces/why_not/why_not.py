@@ -41,9 +41,9 @@ from kleene.pattern.predicates import Aggregate, Attribute, Element, Equivalence
 from kleene.pattern.relax import Constraint, Demand, alone, base, constraints, steps, without
 from kleene.pattern.text import expression_text, pattern_text, value_text, window_text
 from kleene.plan.analysis.keys import key_attributes
-from kleene.plan.automaton.nfa import NfaPlan
 from kleene.plan.limits import Limits
 from kleene.plan.optimizer import make_plan
+from kleene.plan.patterns import runs_automata
 from kleene.runtime.embedded import batches_of, event_stream, in_stream_order, match_batches, rows_of
 from kleene.runtime.encodings import plain_events
 
@@ -160,9 +160,9 @@ class _Inquiry:
         """
         bound = self._bind(query)
         plan = make_plan(bound, ties=self._options.ties)
-        if isinstance(plan, NfaPlan):
+        if runs_automata(plan):
             plan = make_plan(bound, ties=self._options.ties, limits=LIMITS)
-        newest = self._table.num_rows if whole else self._affordable(bound, isinstance(plan, NfaPlan))
+        newest = self._table.num_rows if whole else self._affordable(bound, runs_automata(plan))
         matcher = build_matcher(plan, self._table.schema, block=BLOCK)
         names = [item.alias for item in bound.query.returns]
         kept: list[pa.Table] = []
