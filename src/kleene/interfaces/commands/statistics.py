@@ -16,7 +16,7 @@ from kleene.interfaces.commands import events
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import put, say
-from kleene.interfaces.options import EVENTS
+from kleene.interfaces.options import EVENTS, options_of
 
 if TYPE_CHECKING:
     from kleene.interfaces.query import Query
@@ -73,7 +73,6 @@ def _embedded(arguments: argparse.Namespace, query: Query, paths: list[str], pro
     import pyarrow as pa
 
     from kleene.engine.passes.observe import read_columns
-    from kleene.interfaces.options import options_of
     from kleene.plan.options import LazyOptions
     from kleene.plan.patterns import is_lazy
 

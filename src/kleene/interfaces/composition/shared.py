@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import BindingError, KleeneError, Problem
+from kleene.common.errors import BindingError, KleeneError, PlanningError, Problem
 from kleene.interfaces.inputs import is_spark_frame
 from kleene.interfaces.options import Options
 from kleene.pattern.policies import Strategy
@@ -132,7 +132,6 @@ class SharedExplanation:
 
     def svg(self) -> str:
         """The shared plan as a picture; of several the one of most queries."""
-        from kleene.common.errors import PlanningError, Problem
         from kleene.explain.shared_drawing import shared_svg
 
         if not self.plans:
