@@ -20,7 +20,7 @@ from kleene.engine.counting.counters import LONG_AGO
 from kleene.engine.counting.slices import Slice
 from kleene.engine.matches import candidates
 from kleene.engine.matches.candidates import order_of
-from kleene.interfaces.options import make_options
+from kleene.interfaces.options import options_of
 from kleene.interfaces.query import Query
 from kleene.plan.distribution.slicing import obstacle
 from kleene.plan.multi.search import MultiOptions
@@ -137,7 +137,7 @@ def slice_routes() -> dict[str, Route]:
 
 def _slices(seed: int) -> Route:
     def answer(query: Query, case: Case) -> list[Row]:
-        table, options = case.table(), make_options(**given_options(case))
+        table, options = case.table(), options_of(given_options(case))
         plan, rng = query.plan_for(table.schema, options), Random(f"{seed}:{case.where}")
         schema, arrival = plan.bound.schema, options.ties == "arrival"
         usable = table.filter(pa.compute.is_valid(table.column(schema.time)))
