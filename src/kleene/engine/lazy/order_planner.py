@@ -47,7 +47,7 @@ UNASKED = 5.0
 """If all steps take N times longer, conditions are measured too that the order does not ask: another one might."""
 
 BY_LUCK = 1.5
-"""So many tuples more might have satisfied a condition: what is left to do is not taken to be little because of a few."""
+"""How many more tuples might have satisfied a condition: what is left to do is not taken to be little because of a few."""
 
 EVERY = 8
 """Selectivities are measured again after N passes, or when rates have changed."""
@@ -60,7 +60,7 @@ MOST_SLICES = 4_096
 """The fewest rows of a slice in which rates are counted, and the most slices."""
 
 TOGETHER = 32
-"""So many slices, or as many as `FEWEST_WINDOWS` take, are planned for together."""
+"""The fewest slices that are planned for together; more if `FEWEST_WINDOWS` take more."""
 
 BY_CHANCE = 4.0
 """Counts that differ by fewer standard deviations are alike."""
