@@ -24,13 +24,8 @@ from kleene.engine.build import build_matcher
 from kleene.engine.counting.counters import EVER, LONG_AGO
 from kleene.engine.counting.slices import Slice
 from kleene.engine.matcher import Matcher
-from kleene.engine.passes.reporting import Due, PatternMatcher
-from kleene.pattern.policies import Output
-from kleene.plan.aggregation import MatchedPlan
-from kleene.plan.counting.counters import CounterPlan
-from kleene.plan.counting.shared_counters import SharedCounters
-from kleene.plan.multi.groups import PatternGroup
-from kleene.plan.optimizer import Plan
+from kleene.engine.passes.reporting import PatternMatcher
+from kleene.plan.contract import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +41,12 @@ def lead_of(plan: Plan) -> Lead:
     bound = plan.bound
     if bound.count_window is not None:
         return Lead(events=bound.count_window)
-    assert bound.window is not None
-    if isinstance(plan, MatchedPlan):
-        return Lead(instants=2 * bound.window)  # negation may look back a window before the matches that are alive
-    if isinstance(plan, CounterPlan):
-        return Lead(instants=bound.window + 1)
-    horizon = Due.of(plan).horizon(0, -EVER)
-    assert horizon is not None
-    return Lead(instants=-horizon)
+    return Lead(instants=plan.reach)
 
 
 def needs_choice(plan: Plan) -> bool:
     """Whether slices give candidates, among which one more pass chooses."""
-    return plan.bound.query.output is Output.NON_OVERLAP
+    return plan.needs_choice
 
 
 def time_slices(cuts: Sequence[int], leads: Sequence[int]) -> tuple[Slice, ...]:
@@ -111,9 +99,7 @@ def divided(events: pa.Table, schema: EventSchema, horizon: int, since: int) -> 
     return events.slice(low, high - low).combine_chunks(), events.slice(high)
 
 
-def go_on(
-    plan: Plan | PatternGroup | SharedCounters, matcher: Matcher, lead: Iterable[pa.RecordBatch], horizon: int, since: int
-) -> None:
+def go_on(plan: Plan, matcher: Matcher, lead: Iterable[pa.RecordBatch], horizon: int, since: int) -> None:
     """Brings a matcher of a plan (or of several) to where its slice begins."""
     if plan.kind != "matches":
         matcher.restore(lead, since, horizon - 1, {})

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from kleene.pattern.policies import Output
-from kleene.plan.aggregation import MatchedPlan
-from kleene.plan.automaton.nfa import NfaPlan
-from kleene.plan.optimizer import Plan
+from kleene.plan.contract import Plan
 
 
 def obstacle(plan: Plan) -> str | None:
@@ -16,11 +14,10 @@ def obstacle(plan: Plan) -> str | None:
     counted = {test.name for test in bound.equivalences if test.value is None}
     if bound.count_window is not None and not counted <= set(plan.keys):
         return f"events are counted by {', '.join(sorted(counted))}, which does not divide them"
-    inner = plan.inner if isinstance(plan, MatchedPlan) else plan
-    if isinstance(inner, NfaPlan) and inner.limits.policy != "error":
-        return "what is let go of at a limit depends on where time is cut"
-    if non_overlap and isinstance(plan, MatchedPlan):
+    if plan.kind != "counters" and plan.limits.policy != "error":
+        return "what is dropped at a limit depends on where time is cut"
+    if non_overlap and plan.kind == "matches":
         return "NON-OVERLAP is decided before matches are aggregated, and depends on all that came before"
-    if non_overlap and isinstance(inner, NfaPlan) and inner.output != "verbose":
-        return f"NON-OVERLAP depends on all that came before, and is not decided on {inner.output} output"
+    if non_overlap and plan.output != "verbose":
+        return f"NON-OVERLAP depends on all that came before, and is not decided on {plan.output} output"
     return None

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from kleene.engine.build import build_matcher, output_schema
-from kleene.plan.counting.counters import CounterPlan
+from kleene.plan.contract import Plan
+from kleene.plan.counting.counters import is_counted
 from kleene.plan.distribution.slicing import obstacle
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only, rows_of
 from kleene.runtime.spark.frame import (
     Answer,
@@ -74,16 +74,16 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
     rows = output_schema(plan, arrow_schema(frame))
     wanted = only(columns, rows)
-    output = from_arrow(rows if isinstance(plan, CounterPlan) else wanted)
+    output = from_arrow(rows if is_counted(plan) else wanted)
     ways = (_counted, _sliced, _matched)
     answer = next(found for way in ways if (found := way(plan, events, types, matcher_policy, output)) is not None)
-    matches = answer.matches.select(*map(quoted, wanted.names)) if isinstance(plan, CounterPlan) else answer.matches
+    matches = answer.matches.select(*map(quoted, wanted.names)) if is_counted(plan) else answer.matches
     return SparkRun(matches, partial(bad_events, plan, frame), distribution=answer.distribution)
 
 
 def _counted(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer | None:
     """The rows of an aggregate that no key divides, counted by several tasks; None for other plans, and few events."""
-    return counted_rows(plan, events, named_batches(plan, types), bad_rows, output) if isinstance(plan, CounterPlan) else None
+    return counted_rows(plan, events, named_batches(plan, types), bad_rows, output) if is_counted(plan) else None
 
 
 def _sliced(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer | None:

@@ -25,10 +25,8 @@ from kleene.engine.counting.slices import Slice
 from kleene.engine.matcher import Matcher
 from kleene.engine.matches.candidates import chosen, order_of
 from kleene.engine.time_slices import lead_of, match_slice, needs_choice, slice_matcher, time_slices
-from kleene.plan.automaton.nfa import NfaPlan
+from kleene.plan.contract import Plan
 from kleene.plan.distribution.slicing import obstacle
-from kleene.plan.lazy.lazy import LazyPlan
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import Batches
 from kleene.runtime.spark.frame import (
     ARRIVAL,
@@ -107,7 +105,6 @@ def sliced_matches(plan: Plan, events: DataFrame, *, restored: Restored, bad_row
     with worker_interpreter(events):
         if not choice:
             return Answer(sent.mapInArrow(matched, output), str(slicing))
-        assert isinstance(plan, NfaPlan | LazyPlan)
         candidates = sent.mapInArrow(matched, from_arrow(slice_matcher(plan, own).output_schemas[0]))
         candidates = candidates.repartition(1).sortWithinPartitions(*map(quoted, order_of(plan.partition)))
         choosing = partial(chosen, schema=plan.bound.schema, partition=plan.partition, columns=columns)
