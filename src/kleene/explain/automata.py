@@ -293,11 +293,11 @@ class _Compiler:
         return (*type_tests(self._bound, component.event, element), *self._agreements(index, element), *own)
 
     def _scanned(self, conditions: tuple[Expression, ...], component: Component, element: Element) -> list[Expression]:
-        """Conditions on the event alone. One that every element must satisfy is written for the element at hand; in the basic
+        """Conditions on the event alone. One that every element must satisfy is written for the current one; in the basic
         stage it is on the proceed edge.
         """
 
-        def at_hand(node: Expression) -> Expression:
+        def current(node: Expression) -> Expression:
             if isinstance(node, Attribute) and node.variable == component.variable and node.element is Element.EACH:
                 return replace(node, element=element)
             return node
@@ -305,7 +305,7 @@ class _Compiler:
         each = [item for item in conditions if _each(item, component.variable)]
         found = [item for item in conditions if item not in each]
         for item in each if self._optimized else ():
-            written = transform(item, at_hand)
+            written = transform(item, current)
             self._order[written] = self._order[item]
             found.append(written)
         return found
@@ -320,7 +320,7 @@ class _Compiler:
         return agreements(self._bound, self.components[index].event, element, [item.event for item in before])
 
     def _window(self, index: int, element: Element) -> Within | None:
-        """The window between the first event of the run and the one at hand; the first event needs none."""
+        """The window between the first event of the run and the current one; the first event needs none."""
         if index == 0 and element in (Element.FIRST, Element.SINGLE):
             return None
         event = self.components[index].event

@@ -78,7 +78,7 @@ def chain_graph(bound: BoundQuery, branch: Branch, order: Sequence[str]) -> Stat
 
 
 def tree_graph(bound: BoundQuery, branch: Branch, *, most: int = MOST_STATES) -> StateGraph:
-    """The tree NFA of a branch: the layers that have no more than so many states together, and their edges."""
+    """The tree NFA of a branch: the layers that have at most `most` states together, and their edges."""
     conditions = _Conditions(bound, branch)
     made = _orders(branch, most)
     edges = [edge for order in made for edge in _tree_edges(branch, conditions, order)]
@@ -142,7 +142,7 @@ def _state(branch: Branch, index: int) -> str:
 
 
 def _orders(branch: Branch, most: int) -> list[tuple[int, ...]]:
-    """The orders of taking some, but not all, components: layer by layer, while there are no more than so many."""
+    """The orders of taking some, but not all, components: layer by layer, while there are at most `most`."""
     layer: list[tuple[int, ...]] = [()]
     found: list[tuple[int, ...]] = []
     for _ in branch.positives:
@@ -230,7 +230,7 @@ class _Conditions:
         return Formula(tuple(dict.fromkeys((*tests, *own, *_lengths(event)))), self._window(have, component))
 
     def still_open(self, have: Collection[int]) -> Within | None:
-        """The timing predicate p_t on the event at hand, whatever it is; none before the first is bound."""
+        """The timing predicate p_t on the current event, whatever it is; none before the first is bound."""
         if not have:
             return None
         first = [start_text(self._events[index]) for index in _first(have, self._precedes)]

@@ -1,4 +1,4 @@
-"""Selectivities, measured with what a lazy pass has at hand: its candidates, its scopes and its filter.
+"""Selectivities, measured with what a lazy pass has: its candidates, its scopes and its filter.
 
 What the filter decides on single events takes some 0.1 ms a condition; anything else is evaluated on columns.
 """
@@ -45,7 +45,7 @@ class Sample:
         return share(int(same), around - places.size)
 
     def selectivity(self, index: int, number: int, pairs: int) -> float | None:
-        """The selectivity of a condition, by the number of its branch and its own, from so many tuples; None if it cannot be
+        """The selectivity of a condition, by the number of its branch and its own, from `pairs` tuples; None if it cannot be
         measured.
         """
         run, events = self._run, _Events(self._run, self._run.branch(index), self._random)

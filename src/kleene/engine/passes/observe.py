@@ -154,13 +154,9 @@ def collect_arrow(
 
 def _pieces(events: pa.Table | pa.RecordBatchReader, size: int) -> Iterator[pa.Table]:
     """Consecutive rows, `size` at a time, without copying."""
-    if isinstance(events, pa.Table):
-        for begin in range(0, events.num_rows, size):
-            yield events.slice(begin, size)
-        return
     waiting: list[pa.RecordBatch] = []
     room = size
-    for batch in events:
+    for batch in events.to_reader() if isinstance(events, pa.Table) else events:
         begin = 0
         while begin < batch.num_rows:
             waiting.append(batch.slice(begin, room))

@@ -72,7 +72,7 @@ class Source(Protocol):
 
 
 def selectivity(source: Source, variables: Iterable[str], held: Callable[[Tuples], int | None], pairs: int) -> float | None:
-    """The share of the tuples in scope for which a condition between some variables holds, by about so many of them.
+    """The share of the tuples in scope for which a condition between some variables holds, by about `pairs` of them.
 
     `held` tells for how many of some tuples it holds. None if it cannot be said, or if there are no tuples.
     """
@@ -142,7 +142,7 @@ def holds(bound: BoundQuery, gather: Gather, condition: Expression, rows: Mappin
 
 
 def drawn(random: np.random.Generator, count: int, most: int) -> Array:
-    """At most so many of the numbers below `count`, in order: one at random of each of as many equal parts."""
+    """At most `most` of the numbers below `count`, in order: one at random of each of as many equal parts."""
     if count <= most:
         return np.arange(count)
     numbers = (np.arange(most) + random.random(most)) * (count / most)
@@ -159,7 +159,7 @@ def share(held: int, count: int) -> float:
 
 
 def stretches(rows: int, most: int, count: int = STRETCHES) -> Array:
-    """At most so many of the rows, in so many stretches that are spread evenly.
+    """At most `most` of the rows, in `count` stretches that are spread evenly.
 
     >>> stretches(100, 6, 2)
     array([ 0,  1,  2, 97, 98, 99])

@@ -255,7 +255,7 @@ class _Sample:
         return table.append_column(MASKS, pa.array(masks)).append_column(MARKS, pa.array(marks))
 
     def _thin(self) -> None:
-        """Lets go of the rows that no component keeps any more."""
+        """Drops the rows that no component keeps any more."""
         batches = pa.Table.from_batches([piece for piece, _, _ in self._pieces]).combine_chunks()
         masks = np.concatenate([piece for _, piece, _ in self._pieces])
         marks = np.concatenate([piece for _, _, piece in self._pieces])
@@ -270,7 +270,7 @@ class _Sample:
 
 
 def beyond(marks: Array, rows: Array, highest: Array, kept: int = KEPT) -> tuple[Array, Array]:
-    """The rows to let go of, so that `kept` are left, and the marks up to which rows of each stratum are kept from now on.
+    """The rows to drop, so that `kept` are left, and the marks up to which rows of each stratum are kept from now on.
 
     Strata are filled evenly: row after row, the smallest marks first.
     """
