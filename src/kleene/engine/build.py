@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from kleene.engine.aggregation.matcher import MatchAggregator
 from kleene.engine.audit import audit
 from kleene.engine.automaton.evaluation import AutomatonEvaluation, CompressedMatcher
 from kleene.engine.counting.counters import CounterMatcher
+from kleene.engine.counting.summaries import SummarizedMatcher
 from kleene.engine.lazy.evaluation import LazyEvaluation
 from kleene.engine.matcher import Matcher
 from kleene.engine.passes.reporting import Evaluation, PatternMatcher
@@ -24,9 +26,13 @@ from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.optimizer import MatchPlan, Plan
 
 
-def build_matcher(plan: Plan, events: pa.Schema, *, bad_rows: str = "error", **tuning: Any) -> Matcher:
-    """A matcher of the plan for events with the given Arrow schema."""
+def build_matcher(
+    plan: Plan, events: pa.Schema, *, bad_rows: str = "error", summaries: Iterable[bytes] | None = None, **tuning: Any
+) -> Matcher:
+    """A matcher of the plan for events with the given Arrow schema; counters may go on from summaries of earlier slices."""
     if isinstance(plan, CounterPlan):
+        if summaries is not None:
+            return SummarizedMatcher(plan, events, summaries, bad_rows=bad_rows, **tuning)
         return CounterMatcher(plan, events, bad_rows=bad_rows, **tuning)
     matcher: MatchAggregator | PatternMatcher
     if isinstance(plan, MatchedPlan):

@@ -12,7 +12,7 @@ raised where their DataFrames are read.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -24,14 +24,12 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from kleene.common import errors
 from kleene.common.errors import KleeneError
 from kleene.engine.build import build_matcher, build_shared_matcher
-from kleene.engine.counting.slices import Slice
 from kleene.engine.shared.planner import WORTH, Planner, expected_seconds
-from kleene.engine.time_slices import divided, go_on, lead_of, needs_choice
+from kleene.engine.time_slices import begin, divided
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.counting.shared_counters import SharedCounters
 from kleene.plan.distribution.passes import Pass, Passes, Spread, choose_passes, contested
-from kleene.plan.distribution.slicing import obstacle
+from kleene.plan.distribution.slicing import Slice, best_slicing, obstacle, reaching
 from kleene.plan.multi.cost import SharedStatistics
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
@@ -42,10 +40,9 @@ from kleene.runtime.spark.batch import SparkRun, bad_events, run_spark
 from kleene.runtime.spark.frame import Answer, arrow_schema, distributed, named_batches, waits_for_arrival, worker_interpreter
 from kleene.runtime.spark.push_down import quoted, relevant_events
 from kleene.runtime.spark.schemas import from_arrow
-from kleene.runtime.spark.slices.blocks import Received
-from kleene.runtime.spark.slices.matches import blocks, lead_of_instants, slicing_of
 from kleene.runtime.spark.slices.skew import skewed
-from kleene.runtime.spark.slices.times import is_small, parallelism
+from kleene.runtime.spark.slices.tasks import in_slices
+from kleene.runtime.spark.slices.times import is_small, parallelism, sampled_times
 from kleene.runtime.units import QuerySet, StreamQuery, Unit
 from kleene.runtime.workloads import SAMPLED, table_statistics
 
@@ -84,7 +81,7 @@ def taken_alone(plan: Plan, frame: DataFrame) -> str | None:
     """Why a query is not put into a pass with others: slices of time divide its events, not a key. None if it may be."""
     if plan.keys or parallelism(frame) == 1 or is_small(frame):
         return None
-    if isinstance(plan, CounterPlan):
+    if plan.kind == "counters":
         return "no key divides its events: counted in slices of time"
     return "no key divides its events: matched in slices of time" if obstacle(plan) is None else None
 
@@ -92,10 +89,7 @@ def taken_alone(plan: Plan, frame: DataFrame) -> str | None:
 def share_slices(plans: Iterable[Plan]) -> bool:
     """Whether plans can be answered in the same slices of time: all that each needs lies in a window before a slice."""
     return all(
-        obstacle(plan) is None
-        and not needs_choice(plan)
-        and lead_of(plan).instants is not None
-        and (plan.keys or not isinstance(plan, CounterPlan))
+        obstacle(plan) is None and not plan.needs_choice and plan.window is not None and (plan.keys or plan.kind != "counters")
         for plan in plans
     )
 
@@ -130,11 +124,6 @@ class Part:
     @property
     def columns(self) -> tuple[str, ...]:
         return self.unit.plan.columns
-
-    @property
-    def lead(self) -> int:
-        """In slices of time, of how many instants before a slice the events matter."""
-        return max(instants for plan in self.plans if (instants := lead_of(plan).instants) is not None)
 
     def matcher(self, events: pa.Schema) -> Any:
         """A matcher for events with an Arrow schema, which passes over bad rows."""
@@ -199,13 +188,15 @@ class PassRun:
         return Answer(labelled, f"by {', '.join(self.layout.keys)}" if self.layout.keys else "in one task")
 
     def _sliced(self, events: DataFrame) -> Answer | None:
-        slicing = slicing_of(self.layout, events, lead_of_instants(max(part.lead for part in self.parts)))
+        times = sampled_times(self.layout, events)
+        reach = max(part.unit.plan.reach for part in self.parts)
+        slicing = None if times is None else best_slicing(times, reaching(reach))
         if slicing is None:
             return None
-        placed, put_together = blocks(self.layout, events, slicing.slices, arrival=self.arrival)
-        task = match_slices(self.parts, named_batches(self.layout), put_together, slicing.slices, strict=self.strict)
-        with worker_interpreter(events):
-            return Answer(placed.mapInArrow(task, LABELLED), str(slicing))
+        task = partial(match_slice, self.parts, strict=self.strict)
+        restored = named_batches(self.layout)
+        labelled = in_slices(self.layout, events, slicing.slices, task, LABELLED, restored=restored, arrival=self.arrival)
+        return Answer(labelled, str(slicing))
 
 
 def _parts(queries: Sequence[StreamQuery], frame: DataFrame, options: MultiOptions | None) -> tuple[Part, ...]:
@@ -259,33 +250,19 @@ def _match_partition(
     return match
 
 
-def match_slices(
-    parts: Sequence[Part],
-    named: Callable[[pa.RecordBatch], pa.RecordBatch],
-    put_together: Callable[[Batches], Received | None],
-    slices: Sequence[Slice],
-    *,
-    strict: bool,
-) -> Callable[[Batches], Batches]:
+def match_slice(
+    parts: Sequence[Part], events: pa.Table, part: Slice, _summaries: Mapping[int, bytes], *, strict: bool
+) -> Batches:
     """What a task does for its slice of time."""
-
-    def match(batches: Batches) -> Batches:
-        task = put_together(batches)
-        if task is None:
-            return
-        events, part = pa.Table.from_batches(map(named, task.events.to_batches())), slices[task.number]
-        running = [RunningPart(item, events.schema, strict=strict) for item in parts]
-        if part.leading:
-            lead, events = divided(events, parts[0].plans[0].bound.schema, part.horizon, part.since)
-            for item in running:
-                yield from item.go_on(lead, part.since)
-        for batch in events.to_batches():
-            for item in running:
-                yield from item.feed(batch)
+    running = [RunningPart(item, events.schema, strict=strict) for item in parts]
+    lead, own = divided(events, parts[0].plans[0].bound.schema, part)
+    for item in running:
+        yield from item.begin(lead, part)
+    for batch in own.to_batches():
         for item in running:
-            yield from item.advance(part.until)
-
-    return match
+            yield from item.feed(batch)
+    for item in running:
+        yield from item.advance(part.until)
 
 
 class RunningPart:
@@ -302,12 +279,12 @@ class RunningPart:
         self._left = {item.name: item for item in part.unit.queries}
         """The queries that have not failed."""
 
-    def go_on(self, lead: pa.Table, since: int) -> Batches:
+    def begin(self, lead: pa.Table, part: Slice) -> Batches:
         """Takes in what matters of the events before a slice of time, and gives nothing but errors."""
-        horizon = since - self._part.lead + 1
-        lead, _ = divided(lead.select(self._columns), self._part.plans[0].bound.schema, horizon, since)
+        plan = self._unit.plan
+        own = replace(part, low=max(part.low, part.since - plan.reach + 1))
         try:
-            go_on(self._unit.plan, self._matcher, lead.to_batches(), horizon, since)
+            begin(plan, self._matcher, divided(lead.select(self._columns), plan.bound.schema, own)[0], own)
         except KleeneError as error:
             yield from self._fail(list(self._left), error)
 
