@@ -47,7 +47,7 @@ from kleene.plan.counting import shared_counters
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.optimizer import make_plan
 from kleene.plan.options import AGGREGATE_CHOICES
-from kleene.runtime.embedded import in_stream_order
+from kleene.runtime.embedded import in_stream_order, rows_of
 from kleene.testing import oracle
 from kleene.testing.functions import plain
 from support import sase_pairs
@@ -164,10 +164,10 @@ class Pair:
             Random(setting.seed).shuffle(order)
             table = table.take(pa.array(order, pa.int64()))
         ordered = in_stream_order(table, self.schema).combine_chunks()
-        found = [rows for batch in setting.batches(ordered) for rows in matcher.feed(batch)]
-        found += matcher.finish()
+        found = [rows for batch in setting.batches(ordered) for _, rows in matcher.feed(batch)]
+        found += rows_of(matcher.finish())
         assert matcher.metrics.events == table.num_rows
-        return pa.Table.from_batches(found, matcher.output_schema)
+        return pa.Table.from_batches(found, matcher.output_schemas[0])
 
 
 def wanted_rows(query: LogicalQuery, rows: Sequence[oracle.AggregateRow]) -> list[Row]:
@@ -528,7 +528,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "double-rows": broken(totals, "add_up", "if marks.triggered[group] != due:", "if True:"),
     "single-triggers": broken(totals, "add_up", " and stream.rank[triggers.rows[last]] == ", " and last == trigger or 0 > "),
     # Rows of an instant are written before all of its events have come.
-    "hasty-rows": broken(counters.SharedCounterMatcher, "_run", 'side="left"', 'side="right"'),
+    "hasty-rows": broken(counters.CounterMatcher, "_run", 'side="left"', 'side="right"'),
     # Of matches that are built: one that ends with the trigger is not yet there; half of those that are alive are overlooked.
     "late-birth": broken(live, "add_alive", "birth[order[born]] <= until[q]", "birth[order[born]] < until[q]"),
     "half-alive": broken(live, "_add_range", "if high & 1:", "if False:"),

@@ -97,8 +97,8 @@ def cut(batches: Callable[[pa.Table], Iterator[pa.RecordBatch]], plan: Any = Non
         ordered = in_stream_order(table, query.plan_for(table.schema, options).bound.schema)
         matcher = query.matcher(table.schema, options, run_rows=0, **tuning)
         reader = pa.RecordBatchReader.from_batches(table.schema, batches(ordered.combine_chunks()))
-        found = [row for batch in reader for rows in matcher.feed(batch) for row in rows.to_pylist()]
-        return found + [row for rows in matcher.finish() for row in rows.to_pylist()]
+        found = [row for batch in reader for _, rows in matcher.feed(batch) for row in rows.to_pylist()]
+        return found + [row for _, rows in matcher.finish() for row in rows.to_pylist()]
 
     return lambda case: outcome(case, answer, plan)
 

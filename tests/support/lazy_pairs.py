@@ -55,7 +55,7 @@ from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.optimizer import make_plan
 from kleene.plan.options import LAZY_CHOICES, LazyOptions
 from kleene.plan.order.statistics import Statistics
-from kleene.runtime.embedded import in_stream_order
+from kleene.runtime.embedded import in_stream_order, rows_of
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
 from support import nfa_pairs, sase_pairs
@@ -223,8 +223,8 @@ class Pair:
             table = table.take(pa.array(order, pa.int64()))
         ordered = in_stream_order(table, self.schema).combine_chunks()
         with setting.applied():
-            found = [rows for batch in setting.batches(ordered) for rows in matcher.feed(batch)]
-            found += matcher.finish()
+            found = [rows for batch in setting.batches(ordered) for _, rows in matcher.feed(batch)]
+            found += rows_of(matcher.finish())
         assert matcher.metrics.matches == sum(rows.num_rows for rows in found)
         assert matcher.metrics.events == table.num_rows
         return [row for rows in found for row in rows.to_pylist()]

@@ -39,7 +39,7 @@ from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Output, Unit
 from kleene.pattern.predicates import Aggregate, Attribute, Element, Length, conjuncts, variables, walk
 from kleene.plan.options import NFA_CHOICES, NfaOptions
-from kleene.runtime.embedded import in_stream_order
+from kleene.runtime.embedded import in_stream_order, rows_of
 from kleene.testing import oracle
 from kleene.testing.functions import plain
 from support import sase_pairs
@@ -82,8 +82,8 @@ def compressed(example: Example, setting: Setting) -> pa.Table:
     options = options_of({**call_options(example), "plan": {"algorithm": algorithm}, "output": "compressed"})
     matcher = Query(example.query).matcher(table.schema, options, run_rows=setting.run_rows, block=setting.block)
     ordered = in_stream_order(table, example.event_schema()).combine_chunks()
-    found = [rows for batch in setting.batches(ordered) for rows in matcher.feed(batch)]
-    return pa.Table.from_batches([*found, *matcher.finish()], matcher.output_schema)
+    found = [rows for batch in setting.batches(ordered) for _, rows in matcher.feed(batch)]
+    return pa.Table.from_batches([*found, *rows_of(matcher.finish())], matcher.output_schemas[0])
 
 
 def settings_of(rng: Random) -> list[Setting]:

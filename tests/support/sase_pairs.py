@@ -109,8 +109,8 @@ def answer(example: Example, setting: Setting, *, with_returns: bool = False) ->
         table = table.take(pa.array(order, pa.int64()))
     found: list[dict[str, Any]] = []
     for batch in setting.batches(in_stream_order(table, schema).combine_chunks()):
-        found += [row for rows in matcher.feed(batch) for row in rows.to_pylist()]
-    found += [row for rows in matcher.finish() for row in rows.to_pylist()]
+        found += [row for _, rows in matcher.feed(batch) for row in rows.to_pylist()]
+    found += [row for _, rows in matcher.finish() for row in rows.to_pylist()]
     assert matcher.metrics.matches == len(found)
     assert matcher.metrics.events == table.num_rows
     return found

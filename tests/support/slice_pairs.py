@@ -167,8 +167,8 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "lead-reported": broken(time_slices, "divided", "events.slice(since)", "events.slice(low)"),
     "reported-again": rewritten(ReportingMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
     # The same of queries that share slices.
-    "short-shared-lead": rewritten(spark_workloads.RunningPart, "begin", "part.since - plan.reach + 1", "part.since"),
-    "shared-to-the-end": rewritten(spark_workloads.RunningPart, "advance", "advance(until)", "finish()"),
+    "short-shared-lead": rewritten(spark_workloads.RunningUnit, "begin", "part.since - plan.reach + 1", "part.since"),
+    "shared-to-the-end": rewritten(spark_workloads.RunningUnit, "advance", "advance(until)", "finish()"),
     "shared-lead-reported": broken(spark_workloads, "match_slice", "own.to_batches()", "events.to_batches()"),
     # NON-OVERLAP within slices, or with what is not a candidate; the choice forgets, or does not see where things are.
     "apart-in-slices": rewritten(PlanDefaults, "needs_choice", "is Output.NON_OVERLAP", "is None"),

@@ -14,7 +14,7 @@ from kleene.common.arrays import LONG_AGO, Array
 from kleene.common.columns import time_values
 from kleene.common.schema import EventSchema
 from kleene.engine import time_slices
-from kleene.engine.build import build_matcher
+from kleene.engine.build import build_matcher, output_schema
 from kleene.interfaces.options import make_options
 from kleene.interfaces.query import Query
 from kleene.plan.distribution import slicing
@@ -24,8 +24,7 @@ from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import batches_of, in_stream_order
 from kleene.runtime.spark import workloads as spark_workloads
 from kleene.runtime.spark.slices.blocks import packed, received
-from kleene.runtime.spark.workloads import Part
-from kleene.runtime.units import QuerySet, StreamQuery
+from kleene.runtime.units import PlannedQuery, QuerySet
 from kleene.testing.case_routes import Route
 from kleene.testing.cases import Case, Row
 from support.engine_routes import given_options, outcome
@@ -77,9 +76,9 @@ def sliced(
         tuning = {"bad_rows": bad_rows, "run_rows": rng.choice((1, 4, 1000))}
         found += time_slices.match_slice(plan, events, slices[number], summaries, **tuning)
     bare = table.drop_columns([ARRIVAL]).schema if arrival else table.schema
-    rows = pa.Table.from_batches(found, time_slices.slice_matcher(plan, bare).output_schema)
-    own = build_matcher(plan, bare).output_schema
+    own = output_schema(plan, bare)
     merge = time_slices.choice(plan, bare, own.names)
+    rows = pa.Table.from_batches(found, own if merge is None else merge.schema)
     if merge is None:
         return rows
     rows = rows.sort_by([(name, "ascending") for name in merge.order])
@@ -97,18 +96,18 @@ def slices_of(plan: Plan, ordered: pa.Table, cuts: Sequence[int]) -> tuple[Slice
 
 
 def sliced_together(
-    queries: Sequence[StreamQuery], multi: MultiOptions | None, table: pa.Table, cuts: Sequence[int], rng: Random
+    queries: Sequence[PlannedQuery], multi: MultiOptions | None, table: pa.Table, cuts: Sequence[int], rng: Random
 ) -> dict[str, pa.Table]:
     """The rows of queries over a table, all in the same slices."""
-    parts = [Part(unit) for unit in QuerySet(tuple(queries), multi).units({item.key: None for item in queries})]
-    schema, reach = queries[0].plan.bound.schema, max(part.unit.plan.reach for part in parts)
+    units = list(QuerySet(tuple(queries), multi).units())
+    schema, reach = queries[0].plan.bound.schema, max(unit.plan.reach for unit in units)
     slices = slicing.reaching(reach)(cuts)
     found: dict[str, list[pa.RecordBatch]] = {item.name: [] for item in queries}
     for _, blocks in sorted(_sent(table, slices, schema, rng).items()):
         rng.shuffle(blocks)
         task = received(iter(blocks), table.schema.names, schema, lambda batch: batch)
         assert task is not None
-        for label in spark_workloads.match_slice(parts, task.events, slices[task.number], {}, strict=True):
+        for label in spark_workloads.match_slice(units, task.events, slices[task.number], {}, strict=True):
             assert label.column("failure")[0].as_py() is None, label.column("failure")[0]
             found[label.column("query")[0].as_py()] += pa.ipc.open_stream(label.column("matches")[0].as_buffer())
     return {item.name: pa.Table.from_batches(found[item.name], item.schema(table.schema)) for item in queries}

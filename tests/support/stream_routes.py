@@ -11,7 +11,7 @@ from kleene.common.columns import time_values
 from kleene.interfaces.options import make_options
 from kleene.interfaces.query import Query
 from kleene.plan.options import AGGREGATE_CHOICES
-from kleene.runtime.units import QuerySet, StreamQuery
+from kleene.runtime.units import PlannedQuery, QuerySet
 from kleene.testing.case_routes import Route
 from kleene.testing.cases import Case, Row
 from support.engine_routes import given_options, outcome
@@ -47,7 +47,7 @@ def stream(seed: object, plan: Any = None) -> Route:
         ts = time_values(table.column(schema.time).combine_chunks(), schema.time_unit)
         windows = () if made.bound.window is None else (made.bound.window,)
         steps = list(schedule(ts, rng, windows=windows, keeps_ties=options.ties == "arrival"))
-        bucket = bucket_plan(QuerySet((StreamQuery(query.name, 1, "key", made),)), table.schema, schema)
+        bucket = bucket_plan(QuerySet((PlannedQuery(query.name, made, key="key"),)), table.schema, schema)
         found = Drive(bucket, table, Way(rng, timers=rng.random() < 0.5)).run(steps)
         return [row for _, item in found for row in item.rows.to_pylist()]
 

@@ -29,13 +29,14 @@ if __name__ == "__main__":
 
 import kleene
 from kleene.common.errors import DataError, PlanningError
-from kleene.engine.build import build_shared_matcher
+from kleene.engine.audit import audit
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.shared import completion as multitree_completion
 from kleene.engine.shared import kernels
 from kleene.engine.shared import planner as multitree_choice
 from kleene.engine.shared import shared_pass as multitree_pass
 from kleene.engine.shared.leaf_scan import LeafScan
+from kleene.engine.shared.matcher import SharedMatcher
 from kleene.engine.shared.planner import Planner
 from kleene.interfaces.options import options_of
 from kleene.interfaces.query import Query
@@ -161,16 +162,18 @@ def groups_of(queries: Mapping[str, Query], schema: pa.Schema, options: Mapping[
 def fed(group: PatternGroup, table: pa.Table, setting: SharedSetting) -> dict[str, pa.Table]:
     """What a matcher of the group finds in batches."""
     planner = planner_of(group, setting)
-    matcher = build_shared_matcher(group, planner, table.schema, run_rows=setting.run_rows, block=setting.block)
-    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in group.plans}
+    matcher = SharedMatcher(group, planner, table.schema, run_rows=setting.run_rows, block=setting.block)
+    matcher.audit = audit
+    found: list[list[pa.RecordBatch]] = [[] for _ in group.plans]
     for batch in setting.batches(in_stream_order(table, group.bound.schema).combine_chunks()):
-        for name, rows in matcher.feed(batch):
-            found[name].append(rows)
+        for query, rows in matcher.feed(batch):
+            found[query].append(rows)
         planner.wait()
-    for name, rows in matcher.finish():
-        found[name].append(rows)
+    for query, rows in matcher.finish():
+        found[query].append(rows)
     assert matcher.metrics.events == table.num_rows
-    return {name: pa.Table.from_batches(rows, matcher.output_schemas[name]) for name, rows in found.items()}
+    tables = map(pa.Table.from_batches, found, matcher.output_schemas)
+    return dict(zip(group.plans, tables, strict=True))
 
 
 def planner_of(group: PatternGroup, setting: SharedSetting) -> Planner:

@@ -27,13 +27,12 @@ import pyarrow as pa
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError, Problem
 from kleene.common.schema import EventSchema
-from kleene.engine.build import build_matcher
+from kleene.engine.build import build_matcher, output_schema
 from kleene.engine.counting.partial_totals import ChangeMatcher, added_up, change_schema
 from kleene.engine.counting.summaries import summary_of
 from kleene.engine.matcher import Matcher
-from kleene.engine.matches.candidates import chosen, order_of
+from kleene.engine.matches.candidates import candidate_schema, chosen, order_of
 from kleene.engine.passes.reporting import PatternMatcher
-from kleene.engine.passes.working_matcher import WorkingMatcher
 from kleene.plan import contract
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.distribution.slicing import Slice
@@ -72,14 +71,15 @@ def match_slice(
         raise DataError(Problem(message, hint="match it again, or cache it before"))
     if part.between:
         tuning["summaries"] = [summaries[number] for number in part.between if number in summaries]
-    matcher: Any = slice_matcher(plan, events.schema, **tuning)
-    wanted = columns if columns and not plan.needs_choice else matcher.output_schema.names
-    matcher.compute_only(wanted)
+    matcher = slice_matcher(plan, events.schema, **tuning)
+    wanted = list(columns) if columns and not plan.needs_choice else matcher.output_schemas[0].names
+    if not plan.needs_choice:
+        matcher.compute_only(wanted)
     lead, own = divided(events, plan.bound.schema, part)
     begin(plan, matcher, lead, part)
     for batch in own.to_batches():
-        yield from (rows.select(wanted) for rows in matcher.feed(batch))
-    yield from (rows.select(wanted) for rows in matcher.advance(part.until))
+        yield from (rows.select(wanted) for _, rows in matcher.feed(batch))
+    yield from (rows.select(wanted) for _, rows in matcher.advance(part.until))
 
 
 def divided(events: pa.Table, schema: EventSchema, part: Slice) -> tuple[pa.Table, pa.Table]:
@@ -91,7 +91,7 @@ def divided(events: pa.Table, schema: EventSchema, part: Slice) -> tuple[pa.Tabl
     return events.slice(low, high - low).combine_chunks(), events.slice(since)
 
 
-def begin(plan: contract.Plan, matcher: WorkingMatcher, lead: pa.Table, part: Slice) -> None:
+def begin(plan: contract.Plan, matcher: Matcher, lead: pa.Table, part: Slice) -> None:
     """Brings a matcher of a plan (or of several) to where its slice begins."""
     if not (part.has_lead or part.between):
         return
@@ -132,7 +132,8 @@ def choice(plan: Plan, events: pa.Schema, columns: Sequence[str]) -> Merge | Non
     if not plan.needs_choice:
         return None
     choose = partial(chosen, schema=plan.bound.schema, partition=plan.partition, columns=columns)
-    return Merge(slice_matcher(plan, events).output_schema, tuple(order_of(plan.partition)), choose)
+    schema = candidate_schema(output_schema(plan, events), events, plan.partition)
+    return Merge(schema, tuple(order_of(plan.partition)), choose)
 
 
 # --- partitions instead of slices -------------------------------------------------------------------------------------
@@ -145,8 +146,8 @@ def count_partitions(plan: Plan, events: Iterator[pa.RecordBatch], **tuning: Any
         assert isinstance(plan, CounterPlan)
         matcher = ChangeMatcher(plan, first.schema, **tuning)
         for batch in chain([first], events):
-            yield from matcher.feed(batch)
-        yield from matcher.finish()
+            yield from (rows for _, rows in matcher.feed(batch))
+        yield from (rows for _, rows in matcher.finish())
 
 
 def totals(plan: Plan, events: pa.Schema) -> Merge:

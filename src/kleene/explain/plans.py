@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kleene.explain.aggregates import aggregation_lines, counter_distribution, counter_lines
-from kleene.explain.automata import StateGraph, length_text, state_graph
+from kleene.explain.automata import StateGraph, end_text, length_text, one_of, start_text, state_graph
 from kleene.explain.estimates import choice_lines, statistics_lines
-from kleene.explain.lazy_automata import end_text, one_of, scope_of, start_text, tree_size, unordered_alike
+from kleene.explain.lazy_automata import scope_of, tree_size, unordered_alike
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Expression
@@ -276,14 +276,8 @@ def _step(branch: LazyBranch, have: tuple[int, ...], component: int) -> str:
     """What happens when a component is bound after others."""
     events = branch.components
     variable = events[component].variable
-    known = {events[index].variable for index in have}
-    asked = [
-        _condition(item)
-        for item in branch.conditions
-        if variable in (read := item.condition.variables)
-        and read <= known | {variable}
-        and not (item.via and item.via <= known)
-    ]
+    known = {variable, *(events[index].variable for index in have)}
+    asked = [_condition(item) for item in branch.conditions if item.is_asked(variable, known)]
     asked += [f"distinct from {events[index].variable}" for index in unordered_alike(events, branch.precedes, have, component)]
     scope = scope_of(events, branch.precedes, have, component)
     where = f" where {' AND '.join(asked)}" if asked else ""

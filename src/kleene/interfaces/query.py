@@ -349,13 +349,13 @@ class Query:
 
             plan = self.plan_for(arrow_schema(events), options)
             return run_spark(plan, events, bad_rows=options.bad_rows or "error", columns=options.columns)
-        from kleene.engine.build import build_matcher
-        from kleene.runtime.embedded import event_stream, run_embedded
+        from kleene.runtime.embedded import event_stream, run_unit
+        from kleene.runtime.units import PlannedQuery
 
         stream = event_stream(events)
-        plan = self.plan_for(stream.schema, options)
-        matcher = build_matcher(plan, stream.schema, bad_rows=options.bad_rows or "error")
-        return run_embedded(matcher, stream, plan.bound.schema, options.columns)
+        unit = PlannedQuery(self.name, self.plan_for(stream.schema, options)).alone
+        (run,) = run_unit(unit, stream, bad_rows=options.bad_rows or "error", columns=options.columns)
+        return run
 
 
 def query(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
@@ -122,7 +122,7 @@ class PlanDefaults:
     shares_counters = False
 
     @property
-    def members(self: Plan) -> tuple[Plan, ...]:
+    def members(self) -> tuple[Self, ...]:
         """Itself."""
         return (self,)
 

@@ -15,7 +15,7 @@ from kleene.engine.allowance import Allowance
 from kleene.engine.automaton.automaton_pass import Automata, AutomatonPass
 from kleene.engine.automaton.compressed import CompressedWriter
 from kleene.engine.events.working_set import WorkingSet
-from kleene.engine.matcher import Metrics
+from kleene.engine.matcher import Found, Metrics
 from kleene.engine.matches.matches import Matches
 from kleene.engine.passes.reporting import PatternMatcher
 from kleene.plan.automaton.nfa import NfaPlan
@@ -54,7 +54,7 @@ class CompressedMatcher(PatternMatcher):
     def _make_writer(self, events: pa.Schema) -> CompressedWriter:
         return CompressedWriter(self._plan, events)
 
-    def _report(self, run: Any, watermark: int | None) -> Iterator[pa.RecordBatch]:
+    def _report(self, run: Any, watermark: int | None) -> Iterator[Found]:
         if any(branch.negation is not None for branch in self._plan.branches) or self._chosen_later(run):
             yield from super()._report(run, watermark)
             return
@@ -62,7 +62,7 @@ class CompressedMatcher(PatternMatcher):
             for found in run.detections(index, self._working.kept):
                 rows = run.write_compressed(self._writer, index, found)
                 self.metrics.matches += pc.sum(rows.column("match_count")).as_py() or 0
-                yield rows
+                yield 0, rows
         run.clear_ended()
 
     def _written(self, run: Any, matches: Matches) -> pa.RecordBatch:

@@ -25,9 +25,11 @@ from kleene.engine.counting.totals import Division, Points, Rows, add_up
 from kleene.engine.counting.values import changed, require_stable, value_columns, wanted_of_any
 from kleene.engine.events.grouping import group_rows
 from kleene.engine.events.working_set import WorkingSet
+from kleene.engine.matcher import Found
 from kleene.engine.matches.aggregate_output import AggregateWriter, time_column, value_type
 from kleene.engine.passes.working_matcher import RUN_ROWS
 from kleene.plan.counting.counters import CounterPlan
+from kleene.plan.counting.shared_counters import alone
 
 EXPIRY, END, TRIGGER = 0, 1, 2
 """What a change is: a start event expires; a negative event ends matches; a trigger, at which a row is written."""
@@ -55,18 +57,18 @@ class ChangeMatcher(CounterMatcher):
     """Writes changes instead of rows."""
 
     def __init__(self, plan: CounterPlan, events: pa.Schema, **tuning: Any) -> None:
-        super().__init__(plan, events, **tuning)
+        super().__init__(alone(plan), events, **tuning)
         self._slots = wanted_of_any(plan, events)[0].slots
         self._schema = change_schema(plan, events)
 
-    def _counted(self, rows: int, until: int) -> Iterator[Any]:
+    def _counted(self, rows: int, until: int) -> Iterator[Found]:
         require_stable(self._shared.plans[0], self._working, rows)
         self.allowance.begin_pass(rows)
         common = (self._shared, self._working, rows, self._carried, self._written, until, self.allowance)
         found = _ChangePass(*common).changes()
         for changes, kind in found:
             if changes.events.size:
-                yield self._batch(changes, kind)
+                yield 0, self._batch(changes, kind)
 
     def _batch(self, changes: Rows, kind: Array) -> pa.RecordBatch:
         bound, working = self._shared.plans[0].bound, self._working

@@ -29,7 +29,8 @@ from kleene.engine.counting.kernels.tables import Asked, Counts, Events, Front, 
 from kleene.engine.counting.program import Cells, Program, Segment, Slot, Wanted, build_program, cells_of
 from kleene.engine.counting.totals import start_values
 from kleene.engine.counting.values import Attributes, WeightColumns, require_stable, wanted_of, wanted_of_any
-from kleene.engine.passes.working_matcher import RUN_ROWS, State, WorkingMatcher
+from kleene.engine.matcher import Found, State
+from kleene.engine.passes.working_matcher import RUN_ROWS, WorkingMatcher
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.counting.shared_counters import alone
 
@@ -143,13 +144,15 @@ def summary_of(plan: CounterPlan, events: Iterable[pa.RecordBatch], *, run_rows:
 class SummaryMatcher(WorkingMatcher):
     """Takes in the events of a slice; `summary` has its summary at the end."""
 
+    output_schemas = ()
+
     def __init__(self, plan: CounterPlan, run_rows: int) -> None:
         self._shared = alone(plan)
         super().__init__(self._shared, "drop", run_rows, 1)
         self.summary: Summary | None = None
         """None: there was no event."""
 
-    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+    def _run(self, watermark: int | None) -> Iterator[Found]:
         working = self._working
         rows = len(working) if watermark is None else int(np.searchsorted(working.ts, watermark, side="left"))
         if rows:
@@ -183,7 +186,7 @@ class SummarizedMatcher(CounterMatcher):
     def __init__(
         self, plan: CounterPlan, events: pa.Schema, summaries: Iterable[bytes], *, run_rows: int = RUN_ROWS, **tuning: Any
     ) -> None:
-        super().__init__(plan, events, run_rows=run_rows if plan.bound.window is None else WHOLE, **tuning)
+        super().__init__(alone(plan), events, run_rows=run_rows if plan.bound.window is None else WHOLE, **tuning)
         self._wanted, self._bits = (wanted_of_any(plan, events)[0],), len(plan.scanned)
         program = build_program(self._wanted, self._bits, True)
         found = [Summary.from_bytes(data, program) for data in summaries]

@@ -177,7 +177,7 @@ class OrderPlanner:
         if not wanted:
             return None
         run = open_pass()
-        sample, shares, cautious = Sample(run, self._bits), dict[str, float](), dict[str, float]()
+        sample, shares, cautious = Sample(run), dict[str, float](), dict[str, float]()
         seen = expected = replace(known, selectivities=shares, same_partition=sample.same_partition())
         for pairs, worth in MEASURED:
             asked = set[str]()

@@ -178,7 +178,7 @@ def _workload_options(arguments: argparse.Namespace, name: str) -> dict[str, Any
 def _embedded(arguments: argparse.Namespace, queries: Workload, name: str, paths: list[str], progress: Progress) -> Found:
     from kleene.engine.build import build_matcher
     from kleene.interfaces.options import options_of
-    from kleene.runtime.embedded import match_batches
+    from kleene.runtime.embedded import match_batches, rows_of
 
     if arguments.others:
         return _composed(arguments, queries, name, paths, progress)
@@ -193,7 +193,7 @@ def _embedded(arguments: argparse.Namespace, queries: Workload, name: str, paths
     if arguments.unsorted:
         batches = _sorted(schema, batches, plan)
 
-    return Found(matcher.output_schema, match_batches(matcher, batches), matcher, compressed=arguments.compressed)
+    return Found(matcher.output_schemas[0], rows_of(match_batches(matcher, batches)), matcher, compressed=arguments.compressed)
 
 
 def _composed(arguments: argparse.Namespace, queries: Workload, name: str, paths: list[str], progress: Progress) -> Found:

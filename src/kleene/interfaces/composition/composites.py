@@ -6,6 +6,7 @@ added, in stream order, to what the queries that name their type read, and to no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ def own_options(item: Query, options: Options, read: list[Composite]) -> Options
     return replace(options, output=output, schema=schema, stats=(options.stats or {}).get(item.name), plan=plan)
 
 
-def common_schema(base: pa.Schema, read: list[Composite]) -> pa.Schema:
+def common_schema(base: pa.Schema, read: Sequence[Composite]) -> pa.Schema:
     """The columns of events and composite events together; numbers of different widths become the wider one."""
     import pyarrow as pa
 
@@ -141,7 +142,7 @@ def held(events: Any) -> Any:
     return stream if isinstance(stream, pa.Table) else stream.read_all()
 
 
-def with_composites(source: Any, base: pa.Schema, read: list[Composite]) -> Any:
+def with_composites(source: Any, base: pa.Schema, read: Sequence[Composite]) -> Any:
     """The events and the composite events; the runtime sorts them."""
     if not read:
         return source

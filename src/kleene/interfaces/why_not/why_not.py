@@ -44,7 +44,7 @@ from kleene.plan.analysis.keys import key_attributes
 from kleene.plan.automaton.nfa import NfaPlan
 from kleene.plan.limits import Limits
 from kleene.plan.optimizer import make_plan
-from kleene.runtime.embedded import batches_of, event_stream, in_stream_order, match_batches
+from kleene.runtime.embedded import batches_of, event_stream, in_stream_order, match_batches, rows_of
 from kleene.runtime.encodings import plain_events
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class _Inquiry:
         measures = [np.empty((len(relaxed) + 2, 0))]
         looked = count = 0
         exact = newest == self._table.num_rows
-        for batch in match_batches(matcher, batches_of(self._table.slice(self._table.num_rows - newest))):
+        for _, batch in match_batches(matcher, batches_of(self._table.slice(self._table.num_rows - newest))):
             rows = pa.Table.from_batches([batch]).select(names)
             near, measured = self._judge.near(rows, relaxed)
             kept.append(rows.filter(pa.array(near)))
@@ -181,7 +181,7 @@ class _Inquiry:
                 exact = False
                 break
         exact = exact and not (matcher.metrics.dropped_runs or matcher.metrics.dropped_matches)
-        empty = matcher.output_schema.empty_table().select(names)
+        empty = matcher.output_schemas[0].empty_table().select(names)
         return _Search(pa.concat_tables([empty, *kept]), np.concatenate(measures, axis=1), exact)
 
     def _bind(self, query: LogicalQuery) -> BoundQuery:
@@ -324,7 +324,7 @@ class _Inquiry:
     def _count(self, query: LogicalQuery) -> int:
         """How many matches a query for single events has."""
         matcher = build_matcher(make_plan(self._bind(query), ties=self._options.ties), self._table.schema)
-        return sum(batch.num_rows for batch in match_batches(matcher, batches_of(self._table)))
+        return sum(batch.num_rows for _, batch in match_batches(matcher, batches_of(self._table)))
 
     def _progress(self, alternative: Several[LogicalQuery]) -> Iterator[Step]:
         before: LogicalQuery | None = None
@@ -361,7 +361,9 @@ class _Inquiry:
         further: dict[str, Any] = {"params": self._options.params, "partition_by": self._options.partition_by}
         plan = make_plan(bind(replace(query, having=None, text=None), schema, **further), ties=self._options.ties)
         matcher = build_matcher(plan, self._stream.table.schema)
-        found = pa.Table.from_batches(match_batches(matcher, batches_of(self._stream.table)), matcher.output_schema)
+        found = pa.Table.from_batches(
+            rows_of(match_batches(matcher, batches_of(self._stream.table))), matcher.output_schemas[0]
+        )
         items = [item for item in constraints(replace(query, where=None)) if item.demand is Demand.HAVING]
         evaluator = row_evaluator(self._bound, found)
         as_columns = [transform(_expression(item), _as_column) for item in items]

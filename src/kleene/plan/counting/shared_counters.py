@@ -38,7 +38,7 @@ class SharedCounters(PlanDefaults):
     transformation = Transformation(())
 
     @property
-    def members(self) -> tuple[CounterPlan, ...]:
+    def members(self) -> tuple[CounterPlan, ...]:  # type: ignore[override]
         return self.plans
 
     @property
@@ -104,6 +104,7 @@ def _tests(plans: Sequence[CounterPlan]) -> dict[Any, tuple[Event, tuple[Express
 
 
 def _shared(plans: tuple[CounterPlan, ...]) -> SharedCounters:
+    plans = tuple(replace(plan, beside=tuple(other.name for other in plans if other is not plan)) for plan in plans)
     tests = _tests(plans)
     numbers = {key: number for number, key in enumerate(tests)}
     scanned = tuple(_renamed(event, predicates, f"e{number}") for number, (event, predicates) in enumerate(tests.values()))

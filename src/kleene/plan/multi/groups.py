@@ -56,7 +56,7 @@ class PatternGroup(PlanDefaults):
     transformation = Transformation(())
 
     @property
-    def members(self) -> tuple[LazyPlan, ...]:
+    def members(self) -> tuple[LazyPlan, ...]:  # type: ignore[override]
         return tuple(self.plans.values())
 
     @property

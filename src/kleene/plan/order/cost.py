@@ -129,15 +129,6 @@ def steps(model: Model, order: Sequence[int]) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def extend(model: Model, bound: int, component: int) -> Step:
-    """The cost of binding a component when the set `bound` is bound.
-
-    >>> extend(Model((10, 1), frozenset(), (), window=2), 0b10, 0).evaluations
-    40.0
-    """
-    return subsets(model).extend(bound, component)
-
-
 @lru_cache(maxsize=8)
 def subsets(model: Model) -> Subsets:
     """The sets of components of a model; the same object while the model is in use."""
@@ -218,7 +209,11 @@ class Subsets:
         self._decided: dict[int, tuple[float, float]] = {}
 
     def extend(self, bound: int, component: int) -> Step:
-        """The cost of binding a component when the set `bound` is bound."""
+        """The cost of binding a component when the set `bound` is bound.
+
+        >>> Subsets(Model((10, 1), frozenset(), (), window=2)).extend(0b10, 0).evaluations
+        40.0
+        """
         assert not bound >> component & 1, "a component is bound once"
         tuples, decided = self._totals(bound | 1 << component)
         (nanoseconds,) = self.costs(bound, (component,))

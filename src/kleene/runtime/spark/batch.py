@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from kleene.engine.build import build_matcher
+from kleene.engine.build import build_matcher, output_schema
 from kleene.plan.distribution.slicing import obstacle
 from kleene.plan.optimizer import Plan
-from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only
+from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only, rows_of
 from kleene.runtime.spark.frame import (
     Answer,
     arrow_schema,
     distributed,
     named_batches,
     type_codes,
-    waits_for_arrival,
     with_type_codes,
     worker_interpreter,
 )
@@ -70,8 +69,7 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str
         events = with_type_codes(plan, events, types)
     # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
-    wanted = only(columns, build_matcher(plan, arrow_schema(frame)).output_schema)
-    output = from_arrow(wanted)
+    output = from_arrow(only(columns, output_schema(plan, arrow_schema(frame))))
     answer = _sliced(plan, events, types, matcher_policy, output) or _matched(plan, events, types, matcher_policy, output)
     return SparkRun(answer.matches, partial(bad_events, plan, frame), distribution=answer.distribution)
 
@@ -88,7 +86,7 @@ def _sliced(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_ro
 
 def _matched(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer:
     """The matches of relevant events, distributed by key."""
-    events = distributed(plan, events, arrival=waits_for_arrival(plan))
+    events = distributed(plan, events, arrival=plan.waits_for_arrival)
     with worker_interpreter(events):
         matches = events.mapInArrow(_match_partition(plan, bad_rows, types, output.names), output)
     return Answer(matches, f"by {', '.join(plan.keys)}" if plan.keys else f"in one task: {_one_task(plan)}")
@@ -111,7 +109,7 @@ def _match_partition(
             matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
             matcher.compute_only(columns)
             found = match_batches(matcher, chain([first], map(restored, batches)))
-            yield from (rows.select(columns) for rows in found)
+            yield from (rows.select(columns) for rows in rows_of(found))
             dropped = dropped_at_limits(matcher.metrics)
             if dropped:
                 warnings.warn(f"{dropped} in one task: the matches are not all there are", stacklevel=1)  # the executor's log

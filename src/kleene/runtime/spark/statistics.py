@@ -28,7 +28,8 @@ from kleene.common.columns import TIME_LIMIT, select, take, time_values
 from kleene.common.errors import PlanningError, Problem
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.matcher import Metrics
-from kleene.engine.passes.observe import PAIRS, Scanned, Scopes, bits_of, read_columns, scan_of, share, time_span
+from kleene.engine.passes.observe import PAIRS, Scanned, bits_of, read_columns, scan_of, time_span
+from kleene.engine.passes.sampling import WorkingRows, share
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Expression
 from kleene.plan.limits import DEFAULT_LIMITS, Limits
@@ -335,7 +336,7 @@ def _statistics(
         span, seen = time_span(bound, int(found.times[0]), int(found.times[1]), events), fraction
     return Statistics(
         {variable: int(found.counts[COMPONENTS + bit]) / seen / span for variable, bit in bits.items()},
-        Scopes(bound, bits, partition, working, None, task.seed).selectivities(conditions, pairs),
+        WorkingRows(bound, bits, partition, working, None, task.seed).selectivities(conditions, pairs),
         same_partition(found.sketches, events) if partition else 1.0,
         span,
         events,

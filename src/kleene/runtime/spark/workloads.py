@@ -16,18 +16,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from kleene.common import errors
 from kleene.common.errors import KleeneError
-from kleene.engine.build import build_matcher, build_shared_matcher
-from kleene.engine.shared.planner import WORTH, Planner, expected_seconds
+from kleene.engine.matcher import Found
+from kleene.engine.shared.planner import WORTH, expected_seconds
 from kleene.engine.time_slices import begin, divided
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.counting.shared_counters import SharedCounters
 from kleene.plan.distribution.passes import Pass, Passes, Spread, choose_passes, contested
 from kleene.plan.distribution.slicing import Slice, best_slicing, obstacle, reaching
 from kleene.plan.multi.cost import SharedStatistics
@@ -37,14 +36,14 @@ from kleene.plan.multi.search import SEARCHES, MultiOptions, plan_shared
 from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import Batches, dropped_at_limits
 from kleene.runtime.spark.batch import SparkRun, bad_events, run_spark
-from kleene.runtime.spark.frame import Answer, arrow_schema, distributed, named_batches, waits_for_arrival, worker_interpreter
+from kleene.runtime.spark.frame import Answer, arrow_schema, distributed, named_batches, worker_interpreter
 from kleene.runtime.spark.push_down import quoted, relevant_events
 from kleene.runtime.spark.schemas import from_arrow
 from kleene.runtime.spark.slices.skew import skewed
 from kleene.runtime.spark.slices.tasks import in_slices
 from kleene.runtime.spark.slices.times import is_small, parallelism, sampled_times
-from kleene.runtime.units import QuerySet, StreamQuery, Unit
-from kleene.runtime.workloads import SAMPLED, table_statistics
+from kleene.runtime.statistics import SAMPLED, table_statistics
+from kleene.runtime.units import PlannedQuery, QuerySet, Unit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,7 +63,7 @@ FIRST_ROWS = 10_000
 # --- which passes there are -------------------------------------------------------------------------------------------
 
 
-def passes_of(queries: Sequence[StreamQuery], frame: DataFrame) -> Passes:
+def passes_of(queries: Sequence[PlannedQuery], frame: DataFrame) -> Passes:
     """The passes for queries that read a DataFrame, or that and composite events.
 
     Where queries have different keys, but some in common, a small job counts the values of these in the first rows.
@@ -107,33 +106,6 @@ def _spread(names: Sequence[str], frame: DataFrame) -> Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What is matched together in a pass, and how, if that was decided on the driver."""
-
-    unit: Unit
-    plan: SharedPlan | None = None
-
-    @property
-    def plans(self) -> tuple[Plan, ...]:
-        """The plans of its queries."""
-        plan = self.unit.plan
-        if isinstance(plan, PatternGroup):
-            return tuple(plan.plans.values())
-        return plan.plans if isinstance(plan, SharedCounters) else (plan,)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.unit.plan.columns
-
-    def matcher(self, events: pa.Schema) -> Any:
-        """A matcher for events with an Arrow schema, which passes over bad rows."""
-        group = self.unit.plan
-        if self.plan is None or not isinstance(group, PatternGroup):
-            return self.unit.matcher(events)
-        return build_shared_matcher(group, Planner(group, self.unit.multi, plan=self.plan), events, bad_rows="drop")
-
-
-@dataclass(frozen=True, slots=True)
 class Layout:
     """What of the events a pass shuffles."""
 
@@ -144,15 +116,15 @@ class Layout:
 
 
 def run_pass(
-    found: Pass, queries: Sequence[StreamQuery], frame: DataFrame, options: MultiOptions | None, *, bad_rows: str
+    found: Pass, queries: Sequence[PlannedQuery], frame: DataFrame, options: MultiOptions | None, *, bad_rows: str
 ) -> dict[str, SparkRun]:
     """The lazy matches of the queries of a pass."""
     if len(queries) == 1:
         return {item.name: run_spark(item.plan, frame, bad_rows=bad_rows) for item in queries}
-    parts = _parts(queries, frame, options)
-    events = relevant_events([plan for part in parts for plan in part.plans], frame)
+    units = _units(queries, frame, options)
+    events = relevant_events([plan for unit in units for plan in unit.plan.members], frame)
     layout = Layout(queries[0].plan.bound, found.keys, tuple(events.columns))
-    running = PassRun(layout, parts, any(waits_for_arrival(item.plan) for item in queries), strict=bad_rows == "error")
+    running = PassRun(layout, units, any(item.plan.waits_for_arrival for item in queries), strict=bad_rows == "error")
     answer = running.answer(events)
     labelled, schema = answer.matches.persist(), arrow_schema(frame)
     with worker_interpreter(labelled):
@@ -166,7 +138,7 @@ class PassRun:
     """How the events of a pass are distributed and matched."""
 
     layout: Layout
-    parts: tuple[Part, ...]
+    units: tuple[Unit, ...]
     arrival: bool
     """Whether rows that tie come as they are in the DataFrame."""
     strict: bool
@@ -175,7 +147,7 @@ class PassRun:
     def answer(self, events: DataFrame) -> Answer:
         """The labelled matches: by key, in slices of time where no key divides the events, or both where a key is hot."""
         found = None
-        if share_slices(plan for part in self.parts for plan in part.plans):
+        if share_slices(plan for unit in self.units for plan in unit.plan.members):
             keys = self.layout.keys
             found = skewed(keys, events, self._sliced, self._by_key) if keys else self._sliced(events)
         return found or self._by_key(events)
@@ -183,33 +155,33 @@ class PassRun:
     def _by_key(self, events: DataFrame) -> Answer:
         events = distributed(self.layout, events, arrival=self.arrival)
         with worker_interpreter(events):
-            task = _match_partition(self.parts, named_batches(self.layout), strict=self.strict)
+            task = _match_partition(self.units, named_batches(self.layout), strict=self.strict)
             labelled = events.mapInArrow(task, LABELLED)
         return Answer(labelled, f"by {', '.join(self.layout.keys)}" if self.layout.keys else "in one task")
 
     def _sliced(self, events: DataFrame) -> Answer | None:
         times = sampled_times(self.layout, events)
-        reach = max(part.unit.plan.reach for part in self.parts)
+        reach = max(unit.plan.reach for unit in self.units)
         slicing = None if times is None else best_slicing(times, reaching(reach))
         if slicing is None:
             return None
-        task = partial(match_slice, self.parts, strict=self.strict)
+        task = partial(match_slice, self.units, strict=self.strict)
         restored = named_batches(self.layout)
         labelled = in_slices(self.layout, events, slicing.slices, task, LABELLED, restored=restored, arrival=self.arrival)
         return Answer(labelled, str(slicing))
 
 
-def _parts(queries: Sequence[StreamQuery], frame: DataFrame, options: MultiOptions | None) -> tuple[Part, ...]:
+def _units(queries: Sequence[PlannedQuery], frame: DataFrame, options: MultiOptions | None) -> tuple[Unit, ...]:
     """What of the queries is matched together; plans of pattern groups are made for one sample of the events."""
-    units = tuple(QuerySet(tuple(queries), options).units({item.key: None for item in queries}))
+    units = tuple(QuerySet(tuple(queries), options).units())
     groups = [unit.plan for unit in units if isinstance(unit.plan, PatternGroup)]
-    if not groups:
-        return tuple(map(Part, units))
-    sample = relevant_events([plan for group in groups for plan in group.plans.values()], frame).limit(SAMPLED).toArrow()
+    if options is None or not groups:
+        return units
+    sample = relevant_events([plan for group in groups for plan in group.members], frame).limit(SAMPLED).toArrow()
     return tuple(
-        Part(unit, sampled_plan(unit.plan, table_statistics(unit.plan, sample), unit.multi))
+        replace(unit, shared=sampled_plan(unit.plan, table_statistics(unit.plan, sample), options))
         if isinstance(unit.plan, PatternGroup)
-        else Part(unit)
+        else unit
         for unit in units
     )
 
@@ -233,14 +205,14 @@ def sampled_statistics(group: PatternGroup, frame: DataFrame) -> SharedStatistic
 
 
 def _match_partition(
-    parts: Sequence[Part], named: Callable[[pa.RecordBatch], pa.RecordBatch], *, strict: bool
+    units: Sequence[Unit], named: Callable[[pa.RecordBatch], pa.RecordBatch], *, strict: bool
 ) -> Callable[[Batches], Batches]:
     def match(batches: Batches) -> Batches:
         first = next(batches, None)
         if first is None:
             return
         first = named(first)
-        running = [RunningPart(part, first.schema, strict=strict) for part in parts]
+        running = [RunningUnit(unit, first.schema, strict=strict) for unit in units]
         for batch in chain([first], map(named, batches)):
             for item in running:
                 yield from item.feed(batch)
@@ -251,11 +223,11 @@ def _match_partition(
 
 
 def match_slice(
-    parts: Sequence[Part], events: pa.Table, part: Slice, _summaries: Mapping[int, bytes], *, strict: bool
+    units: Sequence[Unit], events: pa.Table, part: Slice, _summaries: Mapping[int, bytes], *, strict: bool
 ) -> Batches:
     """What a task does for its slice of time."""
-    running = [RunningPart(item, events.schema, strict=strict) for item in parts]
-    lead, own = divided(events, parts[0].plans[0].bound.schema, part)
+    running = [RunningUnit(unit, events.schema, strict=strict) for unit in units]
+    lead, own = divided(events, units[0].plan.bound.schema, part)
     for item in running:
         yield from item.begin(lead, part)
     for batch in own.to_batches():
@@ -265,18 +237,18 @@ def match_slice(
         yield from item.advance(part.until)
 
 
-class RunningPart:
-    """A part of a pass in a task: rows in, labelled batches of matches out, or the errors that end it."""
+class RunningUnit:
+    """A unit of a pass in a task: rows in, labelled batches of matches out, or the errors that end it."""
 
-    def __init__(self, part: Part, events: pa.Schema, *, strict: bool) -> None:
-        self._part, self._unit = part, part.unit
-        self._columns = list(part.columns)
+    def __init__(self, unit: Unit, events: pa.Schema, *, strict: bool) -> None:
+        self._unit = unit
+        self._columns = list(unit.plan.columns)
         self._schema = pa.schema([events.field(name) for name in self._columns])
-        self._matcher = part.matcher(self._schema)
+        self._matcher = unit.matcher(self._schema)
         self._strict = strict
         """Whether a bad row is an error."""
         self._bad = 0
-        self._left = {item.name: item for item in part.unit.queries}
+        self._left = {item.name: item for item in unit.queries}
         """The queries that have not failed."""
 
     def begin(self, lead: pa.Table, part: Slice) -> Batches:
@@ -314,12 +286,11 @@ class RunningPart:
             message = f"{dropped} in one task: the matches of query {names} are not all there are"
             warnings.warn(message, stacklevel=1)  # the executor's log
 
-    def _labelled(self, found: Iterator[Any]) -> Batches:
+    def _labelled(self, found: Iterator[Found]) -> Batches:
         """What the matcher gives; an error of it is one of all its queries."""
         try:
-            for item in found:
-                query, rows = self._unit.labelled(item)
-                yield _label(query.name, matches=_stream(rows))
+            for query, rows in found:
+                yield _label(self._unit.queries[query].name, matches=_stream(rows))
         except KleeneError as error:
             yield from self._fail(list(self._left), error)
 
@@ -327,7 +298,7 @@ class RunningPart:
         """The errors of those queries that a bad row in the batch concerns."""
         for name, query in list(self._left.items()):
             try:
-                for _ in build_matcher(query.plan, self._schema, bad_rows="error").feed(batch):
+                for _ in query.alone.matcher(self._schema, bad_rows="error").feed(batch):
                     pass
             except KleeneError as error:
                 yield from self._fail([name], error)

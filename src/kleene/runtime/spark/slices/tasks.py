@@ -25,6 +25,7 @@ from pyspark.sql.functions import monotonically_increasing_id
 from kleene.common.arrays import LONG_AGO, Array
 from kleene.common.columns import select, time_values
 from kleene.engine.build import build_matcher
+from kleene.engine.matcher import Matcher
 from kleene.engine.time_slices import Merge, choice, count_partitions, match_slice, summarize_slice, totals
 from kleene.plan.distribution.slicing import (
     Cutting,
@@ -197,7 +198,7 @@ def _counted(batches: Batches, plan: Plan, bounds: Array, restored: Restored) ->
     """How many events that have a position there are between the bounds."""
     counts = np.zeros(bounds.size + 1, np.int64)
     schema = plan.bound.schema
-    matcher: Any = None
+    matcher: Matcher | None = None
     for batch in map(restored, batches):
         matcher = matcher or build_matcher(plan, batch.schema, bad_rows="drop")
         ts = time_values(select(batch.column(schema.time), matcher.relevant(batch)), schema.time_unit)
