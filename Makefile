@@ -64,9 +64,12 @@ demo: java $(STAMP) ## an RFID retail day: find the shoplifters and the misplace
 test: java browser $(STAMP) ## every test except the long ones
 	$(PYTEST) -q -n 2 --dist loadgroup -m "not long and not smoke"
 
-# K=scan: the tests and cases whose names have `scan`.
+QUICK := tests/unit tests/embedded tests/test_cases.py
+
+# K=scan: the tests and cases whose names have `scan`, the slow ones too; K=engine/events: the tests of that package.
 quick: $(STAMP) ## unit tests and the cases on three routes, in a minute
-	$(PYTEST) -q -n 2 --dist loadgroup -m "not spark and not long and not slow" --routes oracle,embedded,stream-2 $(if $(K),-k "$(K)") tests/unit tests/embedded tests/test_cases.py
+	$(PYTEST) -q -n 2 --dist loadgroup --routes oracle,embedded,stream-2 \
+	  -m "not spark and not long$(if $(K),, and not slow)" $(if $(and $(K),$(wildcard tests/unit/$(K)/.)),tests/unit/$(K),$(if $(K),-k "$(K)") $(QUICK))
 
 fast: $(STAMP) ## the tests that need no JVM, in minutes
 	$(PYTEST) -q -n 2 --dist loadgroup -m "not spark and not long"

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.plan.options import AGGREGATE_CHOICES
+from kleene.plan.options import CHOICES
 
 PLANS = [
     {"mechanism": "counters", "window": window, "sharing": sharing}
-    for window in AGGREGATE_CHOICES["window"]
-    for sharing in AGGREGATE_CHOICES["sharing"]
+    for window in CHOICES["aggregate"]["window"]
+    for sharing in CHOICES["aggregate"]["sharing"]
 ]
 NAMES = [f"{plan['window']}-{plan['sharing']}" for plan in PLANS]
 
@@ -181,7 +181,7 @@ def test_groups_and_keys_of_their_own(plan: dict[str, Any]) -> None:
     }
 
 
-@pytest.mark.parametrize("sharing", AGGREGATE_CHOICES["sharing"])
+@pytest.mark.parametrize("sharing", CHOICES["aggregate"]["sharing"])
 def test_with_queries_that_are_matched(sharing: str) -> None:
     """What cannot be counted runs with the others as it does alone."""
     queries = {

@@ -23,7 +23,7 @@ import pytest
 
 import kleene
 from kleene.common.errors import BindingError, DataError, PlanningError, QuerySyntaxError
-from kleene.interfaces.options import make_options
+from kleene.interfaces.options import options_of
 from kleene.plan.options import CHOICES
 from kleene.runtime.embedded import in_stream_order, rows_of
 
@@ -32,7 +32,12 @@ PAIR = "PATTERN SEQ(A a, B b)"
 EVENTS = pa.table({"ts": [1, 2], "type": ["A", "B"], "k": [1, 1], "x": [1, 2], "s": ["p", "q"]})
 LIMIT = 1 << 62
 
-PLANS: list[Any] = [None, "basic", "paper", *({name: value} for name, values in CHOICES.items() for value in values[1:])]
+PLANS: list[Any] = [
+    None,
+    "basic",
+    "paper",
+    *({name: value} for name, values in CHOICES["sequence"].items() for value in values[1:]),
+]
 every_plan = pytest.mark.parametrize("plan", PLANS, ids=str)
 
 
@@ -63,7 +68,7 @@ def fails(error: type[Exception], *fragments: str) -> Any:
 
 def streamed(query: str, events: pa.Table, **options: Any) -> list[dict[str, Any]]:
     """The matches of events fed one by one."""
-    chosen = make_options(**{**ROLES, **options})
+    chosen = options_of({**ROLES, **options})
     parsed = kleene.query(query)
     matcher = parsed.matcher(events.schema, chosen, run_rows=0)
     ordered = in_stream_order(events, parsed.plan_for(events.schema, chosen).bound.schema)

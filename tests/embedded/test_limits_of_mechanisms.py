@@ -339,6 +339,7 @@ except kleene.LimitError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["SEQ", pytest.param("AND", marks=pytest.mark.long)])
 def test_twenty_equal_components_over_forty_events_end_in_bounded_memory(pattern: str) -> None:
     """Without limits given, in 4 GB of address space, of which libraries take a part."""

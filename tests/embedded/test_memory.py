@@ -11,6 +11,8 @@ import pytest
 
 import kleene
 
+pytestmark = pytest.mark.slow  # everything is collected, often
+
 EVENTS = 600
 STREAM = pa.table(
     {

@@ -46,7 +46,7 @@ from kleene.plan import optimizer
 from kleene.plan.counting import shared_counters
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.optimizer import make_plan
-from kleene.plan.options import AGGREGATE_CHOICES
+from kleene.plan.options import CHOICES
 from kleene.runtime.embedded import in_stream_order, rows_of
 from kleene.testing import oracle
 from kleene.testing.functions import plain
@@ -69,11 +69,11 @@ Plan = dict[str, Any] | None
 PLANS: dict[str, Plan] = {
     "auto": None,
     "counters": {"mechanism": "counters"},
-    **{value: {"mechanism": "counters", "window": value} for value in AGGREGATE_CHOICES["window"] if value != "auto"},
+    **{value: {"mechanism": "counters", "window": value} for value in CHOICES["aggregate"]["window"] if value != "auto"},
     "matches": {"mechanism": "matches"},
 }
 COUNTED = tuple(name for name, plan in PLANS.items() if plan is not None and plan["mechanism"] == "counters")
-SHARING = AGGREGATE_CHOICES["sharing"]
+SHARING = CHOICES["aggregate"]["sharing"]
 
 SLACK = 1e-12
 """How far a float may be off, relative to the sum of the absolute values behind it."""
@@ -320,7 +320,7 @@ def check_workload(given: AggregateWorkload, rng: Random, seen: Counter[str]) ->
     first = given.examples[0]
     report: list[str] = []
     for sharing in SHARING:
-        plan: dict[str, Any] = {"sharing": sharing, "window": rng.choice(AGGREGATE_CHOICES["window"])}
+        plan: dict[str, Any] = {"sharing": sharing, "window": rng.choice(CHOICES["aggregate"]["window"])}
         if counted and chance(rng, 0.5):
             plan["mechanism"] = "counters"
         seen.update((f"sharing={sharing}", f"window={plan['window']}"))

@@ -53,7 +53,7 @@ from kleene.plan import optimizer
 from kleene.plan.lazy import lazy
 from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.optimizer import make_plan
-from kleene.plan.options import LAZY_CHOICES, LazyOptions
+from kleene.plan.options import CHOICES, LazyOptions
 from kleene.plan.order.statistics import Statistics
 from kleene.runtime.embedded import in_stream_order, rows_of
 from kleene.testing import oracle
@@ -65,14 +65,14 @@ from support.random_queries import chance
 from support.sase_pairs import Setting
 from support.strategies import Example, any_match_example
 
-PLANNERS = LAZY_CHOICES["planner"]
+PLANNERS = CHOICES["lazy"]["planner"]
 MOST_ORDERS = 6
 
 
 def plans() -> list[LazyOptions | None]:
     """Every way to evaluate lazily but a chain in a given order; None is the automatic plan."""
     found = [None, LazyOptions(), LazyOptions("eager"), LazyOptions(adaptive=False)]
-    found += [LazyOptions("tree", selectivity=selectivity) for selectivity in LAZY_CHOICES["selectivity"]]
+    found += [LazyOptions("tree", selectivity=selectivity) for selectivity in CHOICES["lazy"]["selectivity"]]
     return found + [LazyOptions("chain", planner=planner) for planner in PLANNERS]
 
 

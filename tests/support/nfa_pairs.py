@@ -38,7 +38,7 @@ from kleene.pattern.operators import Sequence as Seq
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Output, Unit
 from kleene.pattern.predicates import Aggregate, Attribute, Element, Length, conjuncts, variables, walk
-from kleene.plan.options import NFA_CHOICES, NfaOptions
+from kleene.plan.options import CHOICES, NfaOptions
 from kleene.runtime.embedded import in_stream_order, rows_of
 from kleene.testing import oracle
 from kleene.testing.functions import plain
@@ -47,7 +47,7 @@ from support.pair_runs import Report, Suite, main, rewritten
 from support.sase_pairs import ROW, Setting
 from support.strategies import Example, saseplus_example
 
-ALGORITHMS = NFA_CHOICES["algorithm"]
+ALGORITHMS = CHOICES["nfa"]["algorithm"]
 Bindings = tuple[tuple[str, int | tuple[int, ...]], ...]
 
 

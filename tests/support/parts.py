@@ -1,8 +1,7 @@
 """How tests are shared out between processes (`-n 2`): what shares something costly is a part, and one process does all of it.
 
-The parts that take longest come first, so that the processes end together. What needs this process's Spark session is one part;
-Spark in processes of its own (documentation, clusters, Kafka, Connect) has its time beside it. A process asks for another part
-when it has done the last one.
+The parts that take longest come first, so that the processes end together; a process asks for another part when it has done the
+last one. Tests that need a Spark session of the process are two parts, so that two are started: the cases, and all others.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 SESSION = "the Spark session"
-ALONE = re.compile(r"tests/spark/test_(connect|kafka|rules_soak)\.py|tests/test_docs\.py")
+ALONE = re.compile(r"tests/spark/test_(connect|kafka)\.py|tests/test_docs\.py")
 """Files with Spark in processes of their own."""
-ON_SESSION = re.compile(r"tests/spark/|tests/fault/test_restarts\.py|.*::(test_spark|.*_on_spark|.*_a_spark_frame|.*-spark\])")
+ON_SESSION = re.compile(r"tests/spark/|tests/fault/test_restarts\.py|.*::(test_spark|.*_on_spark|.*_a_spark_frame)")
 ROUTE = re.compile(r"tests/test_cases\.py::test_case\[.*?:\d+-(.*)\]")
 LONGEST = (
     SESSION,
+    "tests/test_cases.py on spark",
     "tests/test_docs.py::test_every_spark_block",
     "tests/cluster/",
     "tests/spark/",

@@ -71,7 +71,7 @@ class Setting:
 def random_setting(rng: Random) -> Setting:
     """Any plan, and mostly few cuts: a run per row costs most and finds little more."""
     return Setting(
-        SequenceOptions(**{name: rng.choice(values) for name, values in CHOICES.items()}),
+        SequenceOptions(**{name: rng.choice(values) for name, values in CHOICES["sequence"].items()}),
         rng.choice((0, 0, 0, 0, 3, 7, 1 << 20, 1 << 20)) if rng.random() < 0.95 else 1,
         rng.choice((0, 0, 3, 8, RUN_ROWS)),
         rng.choice((1, 2, 3, 1000)),

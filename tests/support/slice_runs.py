@@ -15,7 +15,7 @@ from kleene.common.columns import time_values
 from kleene.common.schema import EventSchema
 from kleene.engine import time_slices
 from kleene.engine.build import build_matcher, output_schema
-from kleene.interfaces.options import make_options
+from kleene.interfaces.options import options_of
 from kleene.interfaces.query import Query
 from kleene.plan.distribution import slicing
 from kleene.plan.distribution.slicing import Slice, obstacle
@@ -149,7 +149,7 @@ def slice_routes() -> dict[str, Route]:
 
 def _slices(seed: int) -> Route:
     def answer(query: Query, case: Case) -> list[Row]:
-        table, options = case.table(), make_options(**given_options(case))
+        table, options = case.table(), options_of(given_options(case))
         plan, rng = query.plan_for(table.schema, options), Random(f"{seed}:{case.where}")
         schema, arrival = plan.bound.schema, options.ties == "arrival"
         usable = table.filter(pa.compute.is_valid(table.column(schema.time)))

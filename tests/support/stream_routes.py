@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from kleene.common.columns import time_values
-from kleene.interfaces.options import make_options
+from kleene.interfaces.options import options_of
 from kleene.interfaces.query import Query
-from kleene.plan.options import AGGREGATE_CHOICES
+from kleene.plan.options import CHOICES
 from kleene.runtime.units import PlannedQuery, QuerySet
 from kleene.testing.case_routes import Route
 from kleene.testing.cases import Case, Row
@@ -23,7 +23,7 @@ PLANS: dict[str, Any] = {
     "basic": "basic",
     "nfa": {"mechanism": "nfa"},
     "lazy": {"mechanism": "lazy"},
-    **{f"counters-{window}": {"mechanism": "counters", "window": window} for window in AGGREGATE_CHOICES["window"][1:]},
+    **{f"counters-{window}": {"mechanism": "counters", "window": window} for window in CHOICES["aggregate"]["window"][1:]},
     "matches": {"mechanism": "matches"},
 }
 """One for each matcher that is restored in its own way; the embedded routes of these names are for the same cases."""
@@ -40,7 +40,7 @@ def stream(seed: object, plan: Any = None) -> Route:
 
     def answer(query: Query, case: Case) -> list[Row]:
         table = case.table()
-        options = make_options(**given_options(case), plan=plan)
+        options = options_of({**given_options(case), "plan": plan})
         made = query.plan_for(table.schema, options)
         schema, rng = made.bound.schema, Random(f"{seed}:{case.where}")
         table = table.filter(pa.compute.is_valid(table.column(schema.time)))

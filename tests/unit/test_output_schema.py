@@ -11,7 +11,7 @@ import pytest
 import kleene
 from kleene.common.errors import KleeneError
 from kleene.engine.build import build_matcher, output_schema
-from kleene.interfaces.options import make_options
+from kleene.interfaces.options import options_of
 from kleene.runtime.embedded import batches_of, in_stream_order, match_batches, rows_of
 from kleene.testing.cases import Case, load_all
 from support.engine_routes import given_options
@@ -22,7 +22,7 @@ CASES = [case for case in load_all(FOLDER) if not case.workload]
 
 def agreeing(case: Case) -> int:
     """The batches of rows of a case, which have the columns that its plan tells; no more of a case whose answer is an error."""
-    events, options = case.table(), make_options(**given_options(case))
+    events, options = case.table(), options_of(given_options(case))
     count = 0
     with suppress(KleeneError):
         plan = kleene.query(case.query_text).plan_for(events.schema, options)
@@ -43,6 +43,6 @@ def test_rows_have_the_columns_that_the_plan_tells(folder: Path) -> None:
 def test_compressed_matches_have_the_columns_that_the_plan_tells() -> None:
     events = pa.table({"ts": [1, 2, 3], "type": ["A", "A", "B"], "x": [1.0, None, 2.0]})
     query = kleene.query("PATTERN SEQ(A+ a[], B b) WITHIN 9")
-    plan = query.plan_for(events.schema, make_options("ts", "type", output="compressed"))
+    plan = query.plan_for(events.schema, options_of({"time": "ts", "type": "type", "output": "compressed"}))
     rows = query.match(events, time="ts", type="type", output="compressed")
     assert output_schema(plan, events.schema) == rows.schema == build_matcher(plan, events.schema).output_schemas[0]

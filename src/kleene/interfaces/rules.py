@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from uuid import uuid4
 
 from kleene.common.errors import BindingError, Problem, described
 from kleene.interfaces.composition.shared import multi_options_of, planned_query
 from kleene.interfaces.functions import functions_of
-from kleene.interfaces.options import Options, options_of
+from kleene.interfaces.options import MatchOptions, Options, options_of, takes_options
 from kleene.interfaces.query import query
 from kleene.interfaces.streams import distributions, failing_of, is_streaming, schema_of_stream
 
@@ -44,7 +44,8 @@ class Rules:
     source: str
     functions: tuple[Function, ...] = ()
 
-    def match(self, events: DataFrame, **options: Any) -> DataFrame:
+    @takes_options(MatchOptions)
+    def match(self, events: DataFrame, **options: Unpack[MatchOptions]) -> DataFrame:
         """The matches of all rules over a streaming DataFrame; see `Query.match` for the options, which hold for all rules.
 
         Its columns are `query`, `query_version`, `match_id`, `match_start`, `match_end`, then `events`, the events of the match
@@ -53,7 +54,8 @@ class Rules:
         found: DataFrame = self.run(events, **options).matches
         return found
 
-    def run(self, events: DataFrame, **options: Any) -> StreamRun:
+    @takes_options(MatchOptions)
+    def run(self, events: DataFrame, **options: Unpack[MatchOptions]) -> StreamRun:
         """Like `match`, but gives the whole run, whose `problems` are rules that are not in force, and why.
 
         Events are spread by `partition_by`, which all rules have then; without it one task does all the work.

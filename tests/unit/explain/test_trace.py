@@ -263,6 +263,7 @@ def main(seed: int, count: int) -> int:
     return 0
 
 
+@pytest.mark.slow
 def test_random_traces_are_what_the_oracle_says() -> None:
     command = [sys.executable, __file__, "11", "300"]
     environment = {**os.environ, "KLEENE_KERNELS": "python", "PYTHONWARNINGS": "ignore"}

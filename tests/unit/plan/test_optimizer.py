@@ -163,4 +163,4 @@ def test_options_are_checked_together():
 def test_presets_use_known_choices():
     for preset in PRESETS.values():
         for name, value in preset.items():
-            assert value in CHOICES[name]
+            assert value in CHOICES["sequence"][name]

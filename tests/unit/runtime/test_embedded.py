@@ -13,7 +13,7 @@ import pytest
 import kleene
 from kleene.common.columns import KEPT_NUMBERS, row_numbers
 from kleene.engine.matches.output import MatchWriter
-from kleene.interfaces.options import make_options, options_of
+from kleene.interfaces.options import options_of
 from kleene.plan.options import PRESETS
 from kleene.runtime.embedded import batches_of, in_stream_order, match_batches, rows_of
 
@@ -43,7 +43,7 @@ def stream(count: int, seed: int = 1, gap: int = 2) -> pa.Table:
 
 
 def matcher_for(query: str, events: pa.Table, plan: Any = None, **tuning: Any) -> Any:
-    return kleene.query(query).matcher(events.schema, make_options(**ROLES, plan=plan), **tuning)
+    return kleene.query(query).matcher(events.schema, options_of({**ROLES, "plan": plan}), **tuning)
 
 
 def ids(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[str]:
@@ -104,7 +104,7 @@ def test_results_do_not_depend_on_the_batch_size(name: str) -> None:
             assert matcher.metrics.events == 700
 
 
-@pytest.mark.parametrize("block", [1, 2, 7, 100])
+@pytest.mark.parametrize("block", [pytest.param(1, marks=pytest.mark.slow), 2, 7, 100])
 def test_results_do_not_depend_on_the_block_size(block: int) -> None:
     events = stream(300)
     for query in QUERIES.values():
@@ -219,7 +219,7 @@ def test_batches_of_cuts_long_batches() -> None:
 
 def test_a_sorted_table_is_not_copied() -> None:
     events = stream(50)
-    schema = kleene.query("PATTERN A a").plan_for(events.schema, make_options(**ROLES)).bound.schema
+    schema = kleene.query("PATTERN A a").plan_for(events.schema, options_of(ROLES)).bound.schema
     assert in_stream_order(events, schema) is events
     backwards = events.take(pa.array(range(49, -1, -1)))
     assert in_stream_order(backwards, schema).column("ts").to_pylist() == events.column("ts").to_pylist()
@@ -230,7 +230,7 @@ def test_null_is_first_and_nan_last_as_on_spark() -> None:
     nan = float("nan")
     values = [nan, 2.0, None, -1.0, None, nan, float("inf")]
     events = pa.table({"ts": [1] * 7, "type": ["A"] * 7, "x": values, "n": [3, None, 2, 1, None, 0, 1]})
-    schema = kleene.query("PATTERN A a").plan_for(events.schema, make_options(**ROLES, order_by=["x", "n"])).bound.schema
+    schema = kleene.query("PATTERN A a").plan_for(events.schema, options_of({**ROLES, "order_by": ["x", "n"]})).bound.schema
     ordered = in_stream_order(events, schema)
     found = list(zip(map(str, ordered.column("x").to_pylist()), ordered.column("n").to_pylist(), strict=True))
     assert found == [("None", None), ("None", 2), ("-1.0", 1), ("2.0", None), ("inf", 1), ("nan", 0), ("nan", 3)]

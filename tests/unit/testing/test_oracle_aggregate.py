@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+import pytest
+
 from kleene.common.errors import DataError
 from kleene.language.parser import parse
 from kleene.pattern.bound import BoundQuery
@@ -159,6 +161,7 @@ def compared() -> Iterator[tuple[AggregateExample, list[Row], list[Row]]]:
             yield example, rows, StartMarking(bound, example.events).rows()
 
 
+@pytest.mark.slow
 def test_counters_per_start_event_give_what_the_oracle_enumerates() -> None:
     pairs = with_values = negated = 0
     for example, rows, counted in compared():

@@ -97,6 +97,7 @@ class CompressedWriter:
         self._numbers = {name: number for number, (name, _) in enumerate(self._variables)}
         self._seed = int(np.uint64(query_seed(plan.bound.query)).view(np.int64))
         self.schema = compressed_schema(plan, events)
+        self._struct = self.schema.field("events").type.value_type
 
     def write(
         self,
@@ -195,9 +196,7 @@ class CompressedWriter:
     ) -> pa.RecordBatch:
         number = rows.ends.size - 1
         event_columns = {name: events.gather(name, places) for name in self._columns}
-        structs = pa.StructArray.from_arrays(
-            list(event_columns.values()), fields=list(self.schema.field("events").type.value_type)
-        )
+        structs = pa.StructArray.from_arrays(list(event_columns.values()), fields=list(self._struct))
         known = hashes.of_events(places, event_columns).view(np.int64)
         fields = [*nodes]
         fields[COMPONENT] = fields[COMPONENT].astype(np.int16)

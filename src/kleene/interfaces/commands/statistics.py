@@ -16,6 +16,7 @@ from kleene.interfaces.commands import events
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import put, say
+from kleene.interfaces.options import EVENTS
 
 if TYPE_CHECKING:
     from kleene.interfaces.query import Query
@@ -41,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_functions(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write to this file")
     parser.add_argument("--fraction", metavar="F", type=_share, help="on Spark: of a random share of the rows, as 0.1")
-    shared.add_roles(parser, time_required=True)
-    shared.add_parameters(parser)
+    shared.add_options(parser, EVENTS, time={"required": True})
+    shared.add_options(parser)
     shared.add_running(parser)
 
 
@@ -76,8 +77,8 @@ def _embedded(arguments: argparse.Namespace, query: Query, paths: list[str], pro
     from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.options import LazyOptions
 
-    roles = shared.roles(arguments)
-    roles["partition_by"] = [*roles["partition_by"], *query.logical.group_by]
+    roles = shared.options(arguments)
+    roles["partition_by"] = [*roles.get("partition_by", ()), *query.logical.group_by]
     query = _matching(query)
     schema, _ = events.stream(paths, progress)
     plan = query.plan_for(schema, replace(options_of(roles), plan=LazyOptions()))
@@ -99,7 +100,7 @@ def _on_spark(arguments: argparse.Namespace, query: Query, paths: list[str]) -> 
     from kleene.interfaces.commands import spark
 
     with spark.session(arguments.master) as session:
-        return query.statistics(spark.read(session, paths), fraction=arguments.fraction, **shared.roles(arguments))
+        return query.statistics(spark.read(session, paths), fraction=arguments.fraction, **shared.options(arguments))
 
 
 def _share(text: str) -> float:

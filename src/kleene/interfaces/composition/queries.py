@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kleene.common.errors import BindingError, Problem, nearest
 from kleene.interfaces.composition.composites import Composite, common_schema, composite_of, own_options, with_composites
 from kleene.interfaces.composition.shared import naming, planned_query
 from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
-from kleene.interfaces.options import Options, options_of
+from kleene.interfaces.options import MatchOptions, Options, options_of
 from kleene.pattern.operators import events as components
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Queries:
             found.append(Stage(composites, common_schema(base, composites), tuple(queries)))
         return tuple(found)
 
-    def plans_for(self, events: Any, **options: Any) -> dict[str, Plan]:
+    def plans_for(self, events: Any, **options: Unpack[MatchOptions]) -> dict[str, Plan]:
         """The plan of every query for events of these columns, which knows the queries that it is counted with."""
         from kleene.runtime.units import QuerySet
 

@@ -52,9 +52,6 @@ if TYPE_CHECKING:
     from kleene.interfaces.query import Query
 
 
-ROLES = ("time", "type", "partition_by", "order_by", "ties", "schema", "bad_rows", "params")
-"""The options of `match` that `why_not` takes."""
-
 WORK = 3e8
 """How many combinations of events one search may have to look at: a second or so of the engine's work."""
 MOST_LOOKED = 2_000_000
@@ -92,11 +89,12 @@ def why_not(query: Query, asked: Any, key: Any, since: Any, until: Any, near: in
 
 
 def _options(options: Mapping[str, Any]) -> Options:
-    from kleene.interfaces.options import options_of
+    from kleene.interfaces.options import EventOptions, options_of
 
+    known = EventOptions.__annotations__
     for name in options:
-        if name not in ROLES:
-            raise BindingError(Problem(f"why_not does not take the option '{name}'", hint=nearest(name, ROLES)))
+        if name not in known:
+            raise BindingError(Problem(f"why_not does not take the option '{name}'", hint=nearest(name, known)))
     return options_of(options)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kleene.common.errors import BindingError, Problem
 from kleene.interfaces.composition.composites import held
@@ -22,7 +22,7 @@ from kleene.interfaces.composition.queries import Queries
 from kleene.interfaces.composition.shared import SharedExplanation, explained, multi_options_of, naming
 from kleene.interfaces.functions import functions_of
 from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
-from kleene.interfaces.options import options_of
+from kleene.interfaces.options import ExploreOptions, MatchOptions, options_of, takes_options
 from kleene.interfaces.query import Query, query
 from kleene.interfaces.streams import is_streaming, run_workload
 from kleene.interfaces.workload.sources import named_queries
@@ -60,7 +60,8 @@ class Workload(Queries):
 
         return queries_html((name, str(item)) for name, item in self.queries.items())
 
-    def match(self, events: Any, **options: Any) -> dict[str, Any]:
+    @takes_options(MatchOptions)
+    def match(self, events: Any, **options: Unpack[MatchOptions]) -> dict[str, Any]:
         """The matches of every query, by its name; see `Query.match` for the options, which hold for all queries.
 
         Only `stats` are those of one query: they are given by its name, as {"pairs": {"rates": {"a": 20}}}.
@@ -71,7 +72,8 @@ class Workload(Queries):
             return {name: run[name] for run in (self.run(events, **options),) for name in self.queries}
         return {name: run.matches for name, run in self.run(events, **options).items()}
 
-    def run(self, events: Any, **options: Any) -> Any:
+    @takes_options(MatchOptions)
+    def run(self, events: Any, **options: Unpack[MatchOptions]) -> Any:
         """Like `match`, but gives whole runs by name, see `Query.run`; of a stream one `StreamRun`."""
         if is_streaming(events):
             return run_workload(self, events, options_of(options))
@@ -92,14 +94,16 @@ class Workload(Queries):
                     runs |= zip(unit.names, run_unit(unit, read, bad_rows=given.bad_rows or "error"), strict=True)
         return {name: runs[name] for name in self.queries}
 
-    def explain(self, events: Any, **options: Any) -> dict[str, Explained]:
+    @takes_options(MatchOptions)
+    def explain(self, events: Any, **options: Unpack[MatchOptions]) -> dict[str, Explained]:
         """The plan of every query as `Explained`; of the events, which may be an Arrow schema, only the columns are read."""
         from kleene.explain.explained import Explained
 
         return {name: Explained(plan) for name, plan in self.plans_for(events, **options).items()}
 
+    @takes_options(MatchOptions)
     def explain_shared(
-        self, events: Any, *, progress: Callable[[Progress], None] | None = None, **options: Any
+        self, events: Any, *, progress: Callable[[Progress], None] | None = None, **options: Unpack[MatchOptions]
     ) -> SharedExplanation:
         """How the queries would be answered together, and what that costs beside other plans; print it, or draw it with `svg`.
 
@@ -121,11 +125,12 @@ class Workload(Queries):
         alone = tuple(name for name in self.queries if name not in plans)
         return replace(explained(plans, alone, source, multi or MultiOptions(), progress), passes=passes)
 
-    def explore(self, events: Any, **options: Any) -> Explorer:
+    @takes_options(ExploreOptions)
+    def explore(self, events: Any, **options: Unpack[ExploreOptions]) -> Explorer:
         """The matches of all queries on a page, see `Query.explore`; `stats` are given by the query's name."""
         from kleene.interfaces.explorer.explore import explore
 
-        return explore(self, events, **options)
+        return explore(self, events, options)
 
     def with_query(self, name: str, source: Any) -> Workload:
         """The workload with one more query, or with another one under a name that it has. The others' results stay theirs.

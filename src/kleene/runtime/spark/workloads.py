@@ -43,6 +43,7 @@ from kleene.runtime.spark.slices.skew import skewed
 from kleene.runtime.spark.slices.tasks import in_slices
 from kleene.runtime.spark.slices.times import is_small, parallelism, sampled_times
 from kleene.runtime.statistics import SAMPLED, table_statistics
+from kleene.runtime.stream.state import encode_events
 from kleene.runtime.units import PlannedQuery, QuerySet, Unit
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ class RunningUnit:
         """What the matcher gives; an error of it is one of all its queries."""
         try:
             for query, rows in found:
-                yield _label(self._unit.queries[query].name, matches=_stream(rows))
+                yield _label(self._unit.queries[query].name, matches=encode_events(rows))
         except KleeneError as error:
             yield from self._fail(list(self._left), error)
 
@@ -316,13 +317,6 @@ def _label(query: str, *, matches: bytes | None = None, failure: str | None = No
         "failure": pa.array([failure], pa.string()),
     }
     return pa.record_batch(columns)
-
-
-def _stream(rows: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 def _error(failure: str) -> KleeneError:

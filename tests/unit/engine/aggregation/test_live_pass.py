@@ -433,6 +433,7 @@ def main(seed: int, count: int) -> int:
     return 0
 
 
+@pytest.mark.slow
 def test_random_aggregates_are_what_the_oracle_says() -> None:
     command = [sys.executable, __file__, "5", "700"]
     environment = {**os.environ, "KLEENE_KERNELS": "python", "PYTHONWARNINGS": "ignore"}

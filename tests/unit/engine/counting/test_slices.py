@@ -125,6 +125,7 @@ def check(seed: int, number: int, seen: Counter[str]) -> list[str]:
     return [*report, "a sum beyond 64 bits is not refused"] if pair.overflows else report
 
 
+@pytest.mark.slow
 def test_random_slices_give_the_oracles_rows() -> None:
     seen: Counter[str] = Counter()
     for number in range(600):

@@ -54,6 +54,7 @@ def matches(condition: str, plan: dict[str, Any]) -> set[tuple[int, int]]:
     return set(zip(found.column("match_start").to_pylist(), found.column("match_end").to_pylist(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan["mechanism"])
 def test_changed_constants_compile_nothing(plan: dict[str, Any]) -> None:
     def condition(number: int) -> str:

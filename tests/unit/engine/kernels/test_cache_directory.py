@@ -20,6 +20,8 @@ import pytest
 from kleene.engine import kernels
 from kleene.engine.kernels.cache_directory import private_directory, version
 
+pytestmark = pytest.mark.slow  # each starts interpreters
+
 HOME = Path(str(kernels.__file__)).parents[2]
 """The folder of Kleene's sources."""
 VICTIM, ATTACKER = 54321, 54322

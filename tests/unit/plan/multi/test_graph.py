@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import combinations, permutations
 from random import Random
-from time import perf_counter
 
 import pytest
 
 from kleene.plan.multi.clauses import Clause, ordered
 from kleene.plan.multi.graph import PatternGraph, Subpattern
 from support.random_clauses import random_workload
+from support.work import calls_of
 
 Matching = frozenset[tuple[int, int]]
 
@@ -149,17 +149,15 @@ def test_components_have_nothing_in_common() -> None:
                 assert not maximal(clauses[i], clauses[j])
 
 
-def test_clauses_of_one_leaf_only_are_compared_in_reasonable_time() -> None:
+def test_clauses_of_one_leaf_only_are_compared_without_trying_every_order() -> None:
     _, clauses, _ = random_workload(5, count=6, sizes=(8,), types=1, repeated=True)
-    began = perf_counter()
     graph = PatternGraph(clauses)
-    assert perf_counter() - began < 5
+    assert calls_of(lambda: PatternGraph(clauses)) < 200_000  # 8! orders of the leaves are 40,320, for each pair of clauses
     assert any(len(subpattern.leaves) == 8 for subpattern in graph.subpatterns)
 
 
-def test_two_hundred_clauses_are_compared_in_seconds() -> None:
+def test_the_work_of_two_hundred_clauses_is_that_of_their_pairs() -> None:
     _, clauses, _ = random_workload(7, count=200, sizes=(5, 6, 7, 8), types=20)
-    began = perf_counter()
     graph = PatternGraph(clauses)
-    assert perf_counter() - began < 10
+    assert calls_of(lambda: PatternGraph(clauses)) < 5 * calls_of(lambda: PatternGraph(clauses[:100]))
     assert max(map(len, graph.components())) > 150

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from kleene.plan.multi.moves import Neighbourhood, Solution, improved
 from kleene.plan.multi.nodes import Nodes, SharedPlan, Tree
 from kleene.plan.multi.search import CHOICES, MultiOptions, Progress, multi_options, plan_shared, recosted
 from support.random_clauses import Workload, cheapest, random_workload
+from support.work import Readings
 
 BASELINES = ("written", "sharing", "reordering", "none")
 TINY = range(80)
@@ -36,6 +36,7 @@ def tiny(seed: int) -> Workload:
     return random_workload(seed, count=3, sizes=(3, 4), types=4, repeated=seed % 5 == 0, wide=seed % 7 == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CHOICES["kind"])
 def test_the_best_of_all_plans_is_found(kind: str) -> None:
     """Within 5 % in every one of some tiny workloads; and they are not so tiny that no search is needed."""
@@ -136,7 +137,9 @@ def test_a_plan_to_start_from_is_kept_or_improved() -> None:
     assert orders.cost <= min(orders.baselines.values())
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Readings(0.01)
+    monkeypatch.setattr("kleene.plan.multi.search.perf_counter", clock)
     told: list[Progress] = []
     workload = random_workload(9, count=60, sizes=(4, 5, 6), types=12)
     found = plan_shared(*workload, MultiOptions(seconds=1.5), progress=told.append)
@@ -145,6 +148,7 @@ def test_progress_is_told() -> None:
     assert 1 <= told[-1].component <= told[-1].components
     assert told[-1].cost >= found.cost * (1 - 1e-9)
     assert told[-1].cost <= min(found.baselines.values()) * (1 + 1e-9)
+    assert clock.now < 1.5 + 0.2, "the search ends a few readings after its time"
 
 
 def test_no_clauses_and_single_components() -> None:
@@ -256,9 +260,7 @@ def test_options_are_checked_together() -> None:
 def test_two_hundred_patterns_in_a_minute(kind: str, search: str) -> None:
     told: list[Progress] = []
     workload = random_workload(7, count=200, sizes=(5, 6, 7, 8), types=20)
-    began = perf_counter()
     found = plan_shared(*workload, MultiOptions(kind=kind, search=search, seconds=50.0), progress=told.append)
-    assert perf_counter() - began < 60
     assert found.cost < 0.9 * min(found.baselines.values())
     early = next((item.cost for item in told if item.seconds > 10), found.cost)  # tabu may be at its end before
     assert early <= 1.1 * found.cost

@@ -135,7 +135,7 @@ def plain() -> list[str]:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "too slow")) for name in HOSTILE])
 def test_a_rule_that_fails_does_not_touch_the_others(name: str, shared: bool, plain: list[str]) -> None:
     text, told = HOSTILE[name]
     plan = rules_plan(EVENTS.schema, FUNCTIONS, plan=None if shared else {}, budget=budget(name))
@@ -329,6 +329,7 @@ def test_the_use_of_the_budget_is_told() -> None:
     assert (spent.busiest, spent.seconds > 0) == ("pair", True)
 
 
+@pytest.mark.slow
 def test_compiling_is_not_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if `slow` did nothing but compile."""
     monkeypatch.setattr("kleene.runtime.stream.budget.compiling_seconds", time.thread_time)

@@ -9,7 +9,7 @@ import pytest
 
 import kleene
 from kleene.common.columns import TIME_LIMIT
-from kleene.interfaces.options import make_options
+from kleene.interfaces.options import options_of
 from kleene.runtime.stream.times import MOVED, NEAR, UNMOVED, Clock
 
 LARGEST = ((1 << 63) - 1) // 1_000
@@ -75,10 +75,10 @@ def test_watermarks_are_shown_as_times() -> None:
 
 @pytest.mark.parametrize("given", ["1 day", "24 hours", "86400 s", dt.timedelta(days=1)])
 def test_max_ahead_is_a_length_of_time(given: str | dt.timedelta) -> None:
-    assert make_options("ts", max_ahead=given).max_ahead == dt.timedelta(days=1)
+    assert options_of({"time": "ts", "max_ahead": given}).max_ahead == dt.timedelta(days=1)
 
 
 @pytest.mark.parametrize("given", ["a day", "5", "5 events", "-1 day", "1 day; drop", dt.timedelta(seconds=-1), 5])
 def test_what_is_no_length_of_time_is_refused(given: object) -> None:
     with pytest.raises(kleene.BindingError, match=r"max_ahead cannot be .*\n.*max_ahead='1 day'"):
-        make_options("ts", max_ahead=given)  # type: ignore[arg-type]
+        options_of({"time": "ts", "max_ahead": given})

@@ -80,6 +80,7 @@ def only_kleene(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPa
     monkeypatch.setattr(kernels, "cache_folder", lambda: folder)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_kleene")
 def test_an_archive_runs_where_it_is_unpacked(tmp_path: Path) -> None:
     packed = pack(tmp_path / "env.tar.gz", warm=False)
@@ -102,6 +103,7 @@ def test_an_archive_runs_where_it_is_unpacked(tmp_path: Path) -> None:
     assert listed(place / "kernels") == ["1234abcd/kernels/one.nbc"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_kleene")
 def test_nothing_is_left_of_an_archive_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: Any) -> Any:
@@ -181,6 +183,7 @@ COLD = {
 }
 
 
+@pytest.mark.slow
 def test_the_warm_up_calls_every_kernel_that_most_queries_need() -> None:
     variables = {**os.environ, "KLEENE_KERNELS": "python"}
     done = subprocess.run([sys.executable, "-c", WARM_UP], env=variables, capture_output=True, text=True, check=False)
@@ -219,6 +222,7 @@ def listed(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.nb*"))
 
 
+@pytest.mark.slow
 def test_kernels_hold_where_sources_and_cache_are_others(tmp_path: Path) -> None:
     home, cache = tmp_path / "here", tmp_path / "cache"
     shutil.copytree(HOME, home / "kleene", ignore=shutil.ignore_patterns("__pycache__"))
@@ -234,6 +238,7 @@ def test_kernels_hold_where_sources_and_cache_are_others(tmp_path: Path) -> None
     assert len(listed(other / "cache")) == len(known) + 1
 
 
+@pytest.mark.slow
 def test_other_sources_have_kernels_of_their_own(tmp_path: Path) -> None:
     home, cache = tmp_path / "here", tmp_path / "cache"
     shutil.copytree(HOME, home / "kleene", ignore=shutil.ignore_patterns("__pycache__"))
