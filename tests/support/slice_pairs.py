@@ -31,7 +31,7 @@ from kleene.engine.matches.kernels import apart
 from kleene.engine.passes.reporting import ReportingMatcher
 from kleene.pattern.policies import Output
 from kleene.plan import operators
-from kleene.plan.aggregation import MatchedPlan
+from kleene.plan.aggregation import MatchThenAggregate
 from kleene.plan.contract import PlanDefaults
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.distribution import slicing
@@ -157,7 +157,7 @@ def _check_ties(given: StreamExample, rng: Random, seen: Counter[str]) -> list[s
 SABOTAGE: dict[str, Callable[[], None]] = {
     # What leads to a slice is too short, or not there.
     "short-lead": broken(operators, "reach_of", ") * bound.window", ") * bound.window - 1"),
-    "short-lives": rewritten(MatchedPlan, "reach", "2 * self.bound.window", "self.bound.window - 1"),
+    "short-lives": rewritten(MatchThenAggregate, "reach", "2 * self.bound.window", "self.bound.window - 1"),
     "short-counters": rewritten(CounterPlan, "reach", "self.bound.window + 1", "self.bound.window - 1"),
     "few-events": rewritten(slice_runs, "_low", "before[-counted]", "before[2 - counted]"),
     "one-slice-back": broken(slicing, "time_slices", "begins[first], range", "begins[max(first - 1, 0)], range"),

@@ -17,10 +17,10 @@ from kleene.engine import time_slices
 from kleene.engine.build import build_matcher, output_schema
 from kleene.interfaces.options import options_of
 from kleene.interfaces.query import Query
+from kleene.plan.contract import Plan
 from kleene.plan.distribution import slicing
 from kleene.plan.distribution.slicing import Slice, obstacle
 from kleene.plan.multi.search import MultiOptions
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import batches_of, in_stream_order
 from kleene.runtime.spark import workloads as spark_workloads
 from kleene.runtime.spark.slices.blocks import packed, received

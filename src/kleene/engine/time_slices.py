@@ -33,10 +33,9 @@ from kleene.engine.counting.summaries import summary_of
 from kleene.engine.matcher import Matcher
 from kleene.engine.matches.candidates import candidate_schema, chosen, order_of
 from kleene.engine.passes.reporting import PatternMatcher
-from kleene.plan import contract
-from kleene.plan.counting.counters import CounterPlan
+from kleene.plan.contract import Plan
+from kleene.plan.counting.counters import is_counted
 from kleene.plan.distribution.slicing import Slice
-from kleene.plan.optimizer import Plan
 
 NOTHING: Mapping[int, bytes] = {}
 
@@ -91,7 +90,7 @@ def divided(events: pa.Table, schema: EventSchema, part: Slice) -> tuple[pa.Tabl
     return events.slice(low, high - low).combine_chunks(), events.slice(since)
 
 
-def begin(plan: contract.Plan, matcher: Matcher, lead: pa.Table, part: Slice) -> None:
+def begin(plan: Plan, matcher: Matcher, lead: pa.Table, part: Slice) -> None:
     """Brings a matcher of a plan (or of several) to where its slice begins."""
     if not (part.has_lead or part.between):
         return
@@ -110,7 +109,7 @@ def begin(plan: contract.Plan, matcher: Matcher, lead: pa.Table, part: Slice) ->
 
 def summarize_slice(plan: Plan, events: pa.Table, part: Slice) -> bytes | None:
     """The summary of the events of a slice for later ones; None if there are none."""
-    assert isinstance(plan, CounterPlan)
+    assert is_counted(plan)
     own = divided(events, plan.bound.schema, part)[1]
     timed = own.filter(own.column(plan.bound.schema.time).is_valid())
     return summary_of(plan, timed.to_batches())
@@ -143,7 +142,7 @@ def count_partitions(plan: Plan, events: Iterator[pa.RecordBatch], **tuning: Any
     """How the total of the partitions of a task changes, whose events come in stream order."""
     first = next(events, None)
     if first is not None:
-        assert isinstance(plan, CounterPlan)
+        assert is_counted(plan)
         matcher = ChangeMatcher(plan, first.schema, **tuning)
         for batch in chain([first], events):
             yield from (rows for _, rows in matcher.feed(batch))
@@ -152,7 +151,7 @@ def count_partitions(plan: Plan, events: Iterator[pa.RecordBatch], **tuning: Any
 
 def totals(plan: Plan, events: pa.Schema) -> Merge:
     """The merge of tasks that count partitions, each change with the number of its `task`."""
-    assert isinstance(plan, CounterPlan)
+    assert is_counted(plan)
     schema = change_schema(plan, events)
     places = [name for name in schema.names if name.startswith("o")]
     return Merge(schema, ("at", "turn", *places), partial(added_up, plan, events))

@@ -10,8 +10,8 @@ import pytest
 
 import kleene
 from kleene.interfaces.options import options_of
+from kleene.plan.contract import Plan
 from kleene.plan.distribution.slicing import obstacle, reaching
-from kleene.plan.optimizer import Plan
 from support.slice_runs import sliced
 
 EVENTS = pa.table({"ts": [1, 2, 3, 4, 5, 6], "type": list("AABABB"), "x": [1, 2, 1, 3, 2, 3]})

@@ -42,7 +42,7 @@ from kleene.engine.matches.kernels.identity import FIRST_FACTOR, add_events, fin
 from kleene.engine.matches.kernels.lists import sum_integers
 from kleene.engine.matches.matches import Matches
 from kleene.engine.matches.output import EventHashes, WrittenPlan, query_seed
-from kleene.plan.automaton.nfa import NfaPlan
+from kleene.plan.patterns import NfaPlan
 
 Variables = tuple[tuple[str, bool], ...]
 """The variables of a query in order: (name, whether it is Kleene)."""

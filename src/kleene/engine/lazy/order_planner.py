@@ -25,9 +25,10 @@ from kleene.engine.lazy.lazy_pass import LazyPass, Stretch
 from kleene.engine.lazy.sample import Sample
 from kleene.engine.passes.observe import bits_of, span_of
 from kleene.plan.lazy.choice import best_chain, cost_of, model_of, order_of, stacks
-from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
+from kleene.plan.lazy.lazy import LazyBranch
 from kleene.plan.order.cost import Model, steps
 from kleene.plan.order.statistics import Statistics, window_in_units
+from kleene.plan.patterns import LazyPlan
 
 FEW_ROWS = 2_000
 """Fewer rows are not worth a look: stacks, or the rarest component first."""

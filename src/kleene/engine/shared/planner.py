@@ -24,13 +24,13 @@ from kleene.engine.passes.sampling import WorkingRows, holds, share, stretches
 from kleene.engine.shared.leaf_scan import LeafScan
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Call, Expression, walk
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi.clauses import normal
 from kleene.plan.multi.cost import DRAWN, ConditionKey, SharedStatistics, condition_key
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import SEARCHES, MultiOptions, Progress, plan_shared, recosted
 from kleene.plan.order.statistics import FINEST_SELECTIVITY
+from kleene.plan.patterns import LazyPlan
 
 PAIRS = 512
 """How many tuples decide about the selectivity of a condition."""

@@ -48,7 +48,7 @@ def obstacle(plan: Plan) -> str | None:
     if bound.count_window is not None and not counted <= set(plan.keys):
         return f"events are counted by {', '.join(sorted(counted))}, which does not divide them"
     if plan.limits.policy != "error" and plan.kind != "counters":
-        return "what is let go of at a limit depends on where time is cut"
+        return "what is dropped at a limit depends on where time is cut"
     if plan.needs_choice and plan.kind == "matches":
         return "NON-OVERLAP is decided before matches are aggregated, and depends on all that came before"
     if plan.needs_choice and plan.output != "verbose":

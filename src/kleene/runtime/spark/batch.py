@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from kleene.engine.build import build_matcher, output_schema
+from kleene.plan.contract import Plan
 from kleene.plan.distribution.slicing import obstacle
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only, rows_of
 from kleene.runtime.spark.frame import (
     Answer,

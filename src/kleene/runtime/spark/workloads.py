@@ -27,13 +27,13 @@ from kleene.engine.matcher import Found
 from kleene.engine.shared.planner import WORTH, expected_seconds
 from kleene.engine.time_slices import begin, divided
 from kleene.pattern.bound import BoundQuery
+from kleene.plan.contract import Plan
 from kleene.plan.distribution.passes import Pass, Passes, Spread, choose_passes, contested
 from kleene.plan.distribution.slicing import Slice, best_slicing, obstacle, reaching
 from kleene.plan.multi.cost import SharedStatistics
-from kleene.plan.multi.groups import PatternGroup
+from kleene.plan.multi.groups import PatternGroup, is_group
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import SEARCHES, MultiOptions, plan_shared
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import Batches, dropped_at_limits
 from kleene.runtime.spark.batch import SparkRun, bad_events, run_spark
 from kleene.runtime.spark.frame import Answer, arrow_schema, distributed, named_batches, worker_interpreter
@@ -175,13 +175,13 @@ class PassRun:
 def _units(queries: Sequence[PlannedQuery], frame: DataFrame, options: MultiOptions | None) -> tuple[Unit, ...]:
     """What of the queries is matched together; plans of pattern groups are made for one sample of the events."""
     units = tuple(QuerySet(tuple(queries), options).units())
-    groups = [unit.plan for unit in units if isinstance(unit.plan, PatternGroup)]
+    groups = [unit.plan for unit in units if is_group(unit.plan)]
     if options is None or not groups:
         return units
     sample = relevant_events([plan for group in groups for plan in group.members], frame).limit(SAMPLED).toArrow()
     return tuple(
         replace(unit, shared=sampled_plan(unit.plan, table_statistics(unit.plan, sample), options))
-        if isinstance(unit.plan, PatternGroup)
+        if is_group(unit.plan)
         else unit
         for unit in units
     )

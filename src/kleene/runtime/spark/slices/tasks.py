@@ -27,6 +27,7 @@ from kleene.common.columns import select, time_values
 from kleene.engine.build import build_matcher
 from kleene.engine.matcher import Matcher
 from kleene.engine.time_slices import Merge, choice, count_partitions, match_slice, summarize_slice, totals
+from kleene.plan.contract import Plan
 from kleene.plan.distribution.slicing import (
     Cutting,
     Slice,
@@ -38,7 +39,6 @@ from kleene.plan.distribution.slicing import (
     summarized_slices,
     time_slices,
 )
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import Batches
 from kleene.runtime.spark.frame import ARRIVAL, Answer, Restored, Shuffled, arrow_schema, numbered, worker_interpreter
 from kleene.runtime.spark.push_down import quoted
