@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from kleene.engine.audit import audit
 from kleene.engine.automaton.compressed import compressed_schema
 from kleene.engine.automaton.evaluation import AutomatonEvaluation, CompressedMatcher
 from kleene.engine.counting.counters import CounterMatcher
+from kleene.engine.counting.summaries import SummarizedMatcher
 from kleene.engine.lazy.evaluation import LazyEvaluation
 from kleene.engine.matcher import Matcher
 from kleene.engine.matches.aggregate_output import aggregate_schema
@@ -65,7 +66,11 @@ def _match_aggregator(plan: MatchThenAggregate, events: pa.Schema, **tuning: Any
     return _audited(MatchAggregator(plan, EVALUATIONS[plan.inner.evaluation](plan.inner), events, **tuning))
 
 
-def _counter_matcher(plan: CounterPlan, events: pa.Schema, **tuning: Any) -> CounterMatcher:
+def _counter_matcher(
+    plan: CounterPlan, events: pa.Schema, *, summaries: Iterable[bytes] | None = None, **tuning: Any
+) -> CounterMatcher:
+    if summaries is not None:  # of earlier slices of time
+        return SummarizedMatcher(plan, events, summaries, **tuning)
     return CounterMatcher(alone(plan), events, **tuning)
 
 

@@ -116,6 +116,14 @@ class Plan(ScannedPlan, Protocol):
         """Whether slices of time give candidates only, among which one more pass chooses: NON-OVERLAP."""
 
     @property
+    def has_summaries(self) -> bool:
+        """Whether what a slice of time needs of earlier ones can be summed up, however long it matters: counters."""
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether several tasks may count its partitions, and one add them up."""
+
+    @property
     def shares_counters(self) -> bool:
         """Whether its counters may be counted together with those of other queries."""
 
@@ -126,6 +134,8 @@ class PlanDefaults:
     __slots__ = ()
 
     kind = "patterns"
+    has_summaries = False
+    has_totals = False
     shares_counters = False
     postponed = False
 

@@ -73,6 +73,16 @@ class CounterPlan(PlanDefaults):
         return self.bound.window + 1  # what has just left the window changes the value
 
     @property
+    def has_summaries(self) -> bool:  # type: ignore[override]
+        """Not by partition, and only what means the same in all tasks."""
+        return not self.partition and not self.compares_texts
+
+    @property
+    def has_totals(self) -> bool:  # type: ignore[override]
+        """Where no key divides the partitions, and a change of one need not be told apart from another of its instant."""
+        return bool(self.partition) and not (self.keys or self.compares_texts or self.ends_at_expiry)
+
+    @property
     def shares_counters(self) -> bool:  # type: ignore[override]
         return self.options.sharing != "none"
 
