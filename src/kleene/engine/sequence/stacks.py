@@ -124,7 +124,6 @@ class SequencePass(WorkingPass):
         working, plan = self._working, self._plan
         groups = self.groups
         longest = int(np.diff(groups.offsets).max(initial=0))
-        tests = self._tests()
         checks = np.array(
             [
                 (kernels.TESTED if plan.construction.tests else 0)
@@ -133,35 +132,34 @@ class SequencePass(WorkingPass):
             ],
             np.int64,
         )
-        ints, floats, valid, constants = fill_columns(self._program, len(working), self._filter_column, groups.rows)
+        columns = fill_columns(self._program, len(working), self._filter_column, groups.rows)
         block_filter = self._program.block_filter if self._program else no_filter()
-        window = NO_WINDOW if plan.bound.window is None else plan.bound.window
-        cell_rows = len(working) if plan.construction.algorithm == "runtime_stack" else 0
+        runtime_stack = plan.construction.algorithm == "runtime_stack"
+        cell_rows = len(working) if runtime_stack else 0
         self._allowance.hold(8 * length * cell_rows, "the cells of the runtime stack")
-        stack, stack_rip = np.empty((length, longest), np.int64), np.empty((length, longest), np.int64)
-        selected = np.empty((length, longest if checks.any() else 0), np.int64)
-        size, head, low, current, stop, chosen = (np.zeros(length, np.int64) for _ in range(6))
-        state = np.zeros(kernels.STATE_FIELDS, np.int64)
-        state[kernels.PATIENCE] = self._allowance.patience
-        out = np.empty((length, self._block), np.int32)
-        common = (groups.order, groups.offsets, groups.ts, self.rank, groups.masks, window)
-        in_construction = plan.construction.window is not None
-        columns = (block_filter, ints, floats, valid, constants, out)
         cells = np.empty((cell_rows, length), np.int64)
+        events = self.by_place._replace(tests=self._tests())
+        given = kernels.Plan(
+            window=NO_WINDOW if plan.bound.window is None else plan.bound.window,
+            window_in_scan=plan.scan.window is not None,
+            window_in_construction=plan.construction.window is not None,
+            transition_tests=bool(plan.scan.transition_tests),
+            emit_from=emit_from,
+            checks=checks,
+        )
+        size, head, low, current, stop, chosen = (np.zeros(length, np.int64) for _ in range(6))
+        stacks = kernels.Stacks(np.empty((length, longest), np.int64), np.empty((length, longest), np.int64), size, head, low)
+        search = kernels.Search(np.empty((length, longest if checks.any() else 0), np.int64), current, stop, chosen)
+        state = kernels.new_state(self._allowance.patience)
+        out = np.empty((length, self._block), np.int32)
+        common = (stacks, search, state, block_filter, columns, out)
         while True:
             state[kernels.COUNT] = 0
-            if plan.construction.algorithm == "runtime_stack":
-                status = kernels.runtime_stack(
-                    *common, in_construction, emit_from, checks, tests, cells, stack, stack_rip, low, selected, current,
-                    stop, chosen, state, *columns,
-                )  # fmt: skip
+            if runtime_stack:
+                status = kernels.runtime_stack(events, given, cells, *common)
             else:
-                status = kernels.active_instance_stacks(
-                    *common, plan.scan.window is not None, in_construction, emit_from, checks, tests,
-                    bool(plan.scan.transition_tests), stack, stack_rip, size, head, low, selected, current, stop, chosen,
-                    state, *columns,
-                )  # fmt: skip
-            self._working.noticed.seen |= bool(constants[OVERFLOW])
+                status = kernels.active_instance_stacks(events, given, *common)
+            self._working.noticed.seen |= bool(columns.constants[OVERFLOW])
             self._count(state)
             if state[kernels.COUNT]:
                 yield out[:, : state[kernels.COUNT]]
