@@ -104,11 +104,20 @@ class _Tuples:
         run, branch, program = self._run, self._branch, self._branch.program
         count = parts.shape[1]
         low, high = np.empty(count, np.int64), np.empty(count, np.int64)
+        within = kernels.Window(run.window, run.bounds(tabled=False), self._everywhere)
+        candidates = kernels.Candidates(branch.starts, branch.candidates, np.empty((program.count, 0), np.int32))
         total = kernels.find_scopes(
-            component, *program.scope_slots(component, bound_set), kernels.ANYWHERE, count, parts, run.groups.offsets,
-            run.segments, run.clock, run.rank, run.order_matters, run.window, self._everywhere, run.bounds(tabled=False),
-            np.empty((program.count, 0), np.int32), branch.starts, branch.candidates, NOTHING, run.groups.order, low, high,
-        )  # fmt: skip
+            component,
+            program.scope_slots(component, bound_set),
+            kernels.ANYWHERE,
+            count,
+            parts,
+            run.stream,
+            within,
+            candidates,
+            kernels.Alive(NOTHING, run.groups.order),
+            kernels.Scopes(low, high),
+        )
         ends = np.cumsum(high - low)
         numbers = drawn(self._random, int(total), self._pairs)
         which = np.searchsorted(ends, numbers, side="right")
@@ -125,10 +134,15 @@ class _Tuples:
         run, branch = self._run, self._branch
         scratch = np.empty(branch.program.width + 1, np.int64)
         held = extension.count_held(
-            last, 1 << number, np.ascontiguousarray(parts), branch.program.slots, scratch, branch.program.filter,
-            len(run.working), *run.filled,
-        )  # fmt: skip
-        constants = run.filled[3]
+            last,
+            1 << number,
+            np.ascontiguousarray(parts),
+            branch.program.slots,
+            scratch,
+            branch.program.filter,
+            run.filled,
+        )
+        constants = run.filled.constants
         if constants[OVERFLOW]:  # of tuples that no plan need ever look at
             constants[OVERFLOW] = 0
             return None

@@ -24,6 +24,18 @@ class Events(NamedTuple):
     """A row of codes for each equivalence test that does not divide the stream."""
 
 
+class Stream(NamedTuple):
+    """The order of events by place, and what a window lets them be together."""
+
+    offsets: Array
+    segments: Array
+    """The segment of each place; empty if there is one."""
+    clock: Array
+    rank: Array
+    tied: bool
+    """Whether there are simultaneous events."""
+
+
 class Columns(NamedTuple):
     """What compiled filters read, by place: `valid` has the rows of integers first and ends with those of floats, the first
     float column last.
