@@ -60,18 +60,19 @@ browser: ## find Chromium or Chrome for the tests of the match explorer, or inst
 demo: java $(STAMP) ## an RFID retail day: find the shoplifters and the misplaced items on Spark
 	$(BIN)/kleene demo
 
-# The last line is pytest's own summary; the tests without a JVM come first and use two processes. Those with one use both cores
-# as it is: in two processes they took as long.
+# Two processes share the tests, those with a JVM too: `tests/support/parts.py` says which go together.
 test: java browser $(STAMP) ## every test except the long ones
-	$(PYTEST) -q -n 2 --dist worksteal -m "not spark and not long"
-	$(PYTEST) -q -m "spark and not long and not smoke"
+	$(PYTEST) -q -n 2 --dist loadgroup -m "not long and not smoke"
 
-# K=scan: the tests and cases whose names have `scan`.
+QUICK := tests/unit tests/embedded tests/test_cases.py
+
+# K=scan: the tests and cases whose names have `scan`, the slow ones too; K=engine/events: the tests of that package.
 quick: $(STAMP) ## unit tests and the cases on three routes, in a minute
-	$(PYTEST) -q -n 2 --dist worksteal -m "not spark and not long and not slow" --routes oracle,embedded,stream-2 $(if $(K),-k "$(K)") tests/unit tests/test_cases.py
+	$(PYTEST) -q -n 2 --dist loadgroup --routes oracle,embedded,stream-2 \
+	  -m "not spark and not long$(if $(K),, and not slow)" $(if $(and $(K),$(wildcard tests/unit/$(K)/.)),tests/unit/$(K),$(if $(K),-k "$(K)") $(QUICK))
 
 fast: $(STAMP) ## the tests that need no JVM, in minutes
-	$(PYTEST) -q -n 2 -m "not spark and not long"
+	$(PYTEST) -q -n 2 --dist loadgroup -m "not spark and not long"
 
 smoke: java $(STAMP) ## the oldest supported Spark: what must work on each, in a minute
 	$(BIN)/python tests/support/matrix.py smoke

@@ -11,10 +11,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `support`, in this process and under xdist
 
+from kleene.plan import optimizer
 from kleene.testing.case_routes import routes
-from support import engine_routes, slice_runs, stream_routes, workload_routes
+from support import engine_routes, parts, slice_runs, stream_routes, workload_routes
 from support import spark as spark_support
 
+optimizer.VERIFIES = True
 routes.update(engine_routes.embedded_routes())
 routes.update(stream_routes.stream_routes())
 routes.update(slice_runs.slice_routes())
@@ -36,8 +38,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("case", "route"), list(metafunc.module.runs(chosen)))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What the oldest Spark lacks is not tested on it, and it is told what that is."""
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadgroup` shares out parts of our own."""
+    return parts.Parts(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The longest parts come first, where there are parts. What the oldest Spark lacks is not tested on it, and said."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: parts.turn_of(item.nodeid))
     for item in items:
         marker = item.get_closest_marker("since")
         if marker is not None and marker.args > spark_support.VERSION:

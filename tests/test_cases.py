@@ -13,7 +13,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from kleene.common.errors import DataError
-from kleene.plan.options import AGGREGATE_CHOICES, CHOICES, NFA_CHOICES
+from kleene.plan.options import CHOICES
 from kleene.testing.case_routes import Outcome, differences, routes, run, verify
 from kleene.testing.cases import Case, CaseError, Expected, load_all, parse_cases
 from support.engine_routes import fits
@@ -44,13 +44,13 @@ def test_the_engine_answers_every_case() -> None:
 
 
 def test_every_plan_option_has_a_route() -> None:
-    named = {f"embedded-{name}-{value}" for name, values in CHOICES.items() for value in values[1:]}
-    named |= {f"embedded-nfa-{algorithm}" for algorithm in NFA_CHOICES["algorithm"]}
+    named = {f"embedded-{name}-{value}" for name, values in CHOICES["sequence"].items() for value in values[1:]}
+    named |= {f"embedded-nfa-{algorithm}" for algorithm in CHOICES["nfa"]["algorithm"]}
     assert named <= set(routes)
     assert {"embedded", "embedded-basic", "embedded-paper", "embedded-batches-1", "embedded-random-splits", "spark"} <= set(
         routes
     )
-    assert {f"embedded-counters-{value}" for value in AGGREGATE_CHOICES["window"][1:]} <= set(routes)
+    assert {f"embedded-counters-{value}" for value in CHOICES["aggregate"]["window"][1:]} <= set(routes)
     assert {"embedded-counters", "embedded-matches"} <= set(routes)
     assert len(ALL) > 200
 

@@ -46,9 +46,9 @@ def steps(name: str, query: Query, table: pa.Table, plan: Plan, step: int) -> li
     batches = table.combine_chunks().to_batches(max_chunksize=step)
     states = [_state(matcher, 0)]
     for batch in batches:
-        found = sum(rows.num_rows for rows in matcher.feed(batch))
+        found = sum(rows.num_rows for _, rows in matcher.feed(batch))
         if batch is batches[-1]:
-            found += sum(rows.num_rows for rows in matcher.finish())
+            found += sum(rows.num_rows for _, rows in matcher.finish())
         states.append(_state(matcher, found))
     return [
         Measurement(

@@ -25,11 +25,11 @@ from kleene.engine.shared.matcher import SharedMatcher
 from kleene.engine.shared.planner import Planner
 from kleene.interfaces.options import options_of
 from kleene.pattern.predicates import Attribute, Comparison, Expression
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi.cost import DRAWN, SharedStatistics, condition_key
 from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.nodes import SharedPlan, Tree
 from kleene.plan.multi.search import MultiOptions, plan_shared
+from kleene.plan.patterns import LazyPlan, is_lazy
 from kleene.runtime.embedded import match_batches
 
 WRITTEN = "written"
@@ -73,7 +73,7 @@ def group_of(queries: Mapping[str, kleene.Query], schema: pa.Schema) -> PatternG
     plans: dict[str, LazyPlan] = {}
     for name, query in queries.items():
         plan = query.plan_for(schema, options)
-        assert isinstance(plan, LazyPlan)
+        assert is_lazy(plan)
         plans[name] = plan
     (group,) = grouped(plans)
     return group
@@ -128,15 +128,15 @@ def shared(
     def once(rows: pa.Table) -> Outcome:
         planner = Planner(group, options, plan=plan)
         matcher = SharedMatcher(group, planner, rows.schema, run_rows=run_rows)
-        found = dict.fromkeys(group.plans, 0)
+        found = [0] * len(group.plans)
         gc.collect()
         wall, cpu = time.perf_counter(), time.process_time()
         for query, matches in match_batches(matcher, rows.to_batches(max_chunksize=run_rows)):
             found[query] += matches.num_rows
         seconds = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
         planner.wait()
-        digest = sum(place * count for place, count in enumerate(found.values(), 1))
-        return Outcome(sum(found.values()), {"digest": digest, "plans": planner.plans, **_work(plan)}, seconds)
+        digest = sum(place * count for place, count in enumerate(found, 1))
+        return Outcome(sum(found), {"digest": digest, "plans": planner.plans, **_work(plan)}, seconds)
 
     def run() -> Outcome:
         if len(known) > 1 and known[-1].seconds is not None and known[-1].seconds["wall"] > LONG_RUN:

@@ -19,7 +19,7 @@ from benchmarks.harness import Experiment, Point
 from benchmarks.multi.contenders import ANNEALING, COMPARED, SAMPLE, group_of, measured, shared
 from benchmarks.multi.streams import SEED, Scale
 from kleene.plan.multi.search import plan_shared
-from kleene.runtime.workloads import table_statistics
+from kleene.runtime.statistics import table_statistics
 
 EVERY = (100_000, 200_000, 400_000)
 """Events between two reshufflings."""

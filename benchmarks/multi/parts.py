@@ -26,7 +26,7 @@ from benchmarks.multi.contenders import (
     raced,
 )
 from benchmarks.multi.streams import SEED, WINDOW, Scale
-from kleene.runtime.workloads import table_statistics
+from kleene.runtime.statistics import table_statistics
 
 PARTS = (3, 5, 8)
 RATE = 15.0

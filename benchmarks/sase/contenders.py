@@ -49,4 +49,4 @@ def discard_matches(matcher: Any) -> None:
     """Lets a matcher find matches without writing any."""
     # The one place that reaches into the engine: there is no other way yet to construct without writing.
     assert hasattr(matcher, "_writer"), "the sequence matcher's writer was renamed: adapt benchmarks/sase/contenders.py"
-    matcher._writer = _Discard(matcher.output_schema)  # noqa: SLF001
+    matcher._writer = _Discard(matcher.output_schemas[0])  # noqa: SLF001

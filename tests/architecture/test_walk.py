@@ -30,7 +30,7 @@ def walk(text):
     def note(frame, event, _):
         nonlocal phase
         if event == "call" and frame.f_code.co_filename.startswith(str(home)):
-            phase = {"build_matcher": "build", "run_embedded": "run"}.get(frame.f_code.co_name, phase)
+            phase = {"build_matcher": "build", "match_batches": "run"}.get(frame.f_code.co_name, phase)
             entered[phase].setdefault(Path(frame.f_code.co_filename).relative_to(home).as_posix())
 
     assert kleene.query(text).match(events, time="ts", type="type").num_rows

@@ -23,6 +23,7 @@ from kleene.interfaces.query import Query
 from kleene.language.parser import parse
 from kleene.language.printer import to_text
 from kleene.pattern.operators import events as components
+from kleene.runtime.embedded import rows_of
 from kleene.testing.case_routes import canonical
 from support import lazy_pairs, nfa_pairs, sase_pairs
 from support.long_tests import mostly_long
@@ -184,8 +185,8 @@ def test_plans_agree_where_rates_change(text: str) -> None:
         found = query.match(events, **options, plan=plan).column("match_id").to_pylist()
         assert sorted(found) == wanted, plan
     matcher = query.matcher(events.schema, options_of({**options, "plan": {"mechanism": "lazy"}}), run_rows=3_000)
-    rows = [rows for batch in events.to_batches(max_chunksize=1_000) for rows in matcher.feed(batch)]
-    rows += matcher.finish()
+    rows = [rows for batch in events.to_batches(max_chunksize=1_000) for _, rows in matcher.feed(batch)]
+    rows += rows_of(matcher.finish())
     assert sorted(pa.Table.from_batches(rows).column("match_id").to_pylist()) == wanted
 
 

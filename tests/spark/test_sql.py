@@ -1,6 +1,6 @@
 """`kleene_match` in Spark SQL: the embedded answer with the same ids, as a table among others, and errors one can read.
 
-What Spark is told of a call, and which arguments are refused, is in `unit/test_sql.py`.
+What Spark is told of a call, and which arguments are refused, is in `unit/interfaces/test_sql.py`.
 """
 
 from __future__ import annotations

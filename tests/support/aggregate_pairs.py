@@ -42,12 +42,11 @@ from kleene.pattern.operators import Disjunction, Pattern
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, Strategy, Unit
 from kleene.pattern.predicates import Comparison, Equivalence, conjuncts, variables
-from kleene.plan import optimizer
 from kleene.plan.counting import shared_counters
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.optimizer import make_plan
-from kleene.plan.options import AGGREGATE_CHOICES
-from kleene.runtime.embedded import in_stream_order
+from kleene.plan.options import CHOICES
+from kleene.runtime.embedded import in_stream_order, rows_of
 from kleene.testing import oracle
 from kleene.testing.functions import plain
 from support import sase_pairs
@@ -69,11 +68,11 @@ Plan = dict[str, Any] | None
 PLANS: dict[str, Plan] = {
     "auto": None,
     "counters": {"mechanism": "counters"},
-    **{value: {"mechanism": "counters", "window": value} for value in AGGREGATE_CHOICES["window"] if value != "auto"},
+    **{value: {"mechanism": "counters", "window": value} for value in CHOICES["aggregate"]["window"] if value != "auto"},
     "matches": {"mechanism": "matches"},
 }
 COUNTED = tuple(name for name, plan in PLANS.items() if plan is not None and plan["mechanism"] == "counters")
-SHARING = AGGREGATE_CHOICES["sharing"]
+SHARING = CHOICES["aggregate"]["sharing"]
 
 SLACK = 1e-12
 """How far a float may be off, relative to the sum of the absolute values behind it."""
@@ -164,10 +163,10 @@ class Pair:
             Random(setting.seed).shuffle(order)
             table = table.take(pa.array(order, pa.int64()))
         ordered = in_stream_order(table, self.schema).combine_chunks()
-        found = [rows for batch in setting.batches(ordered) for rows in matcher.feed(batch)]
-        found += matcher.finish()
+        found = [rows for batch in setting.batches(ordered) for _, rows in matcher.feed(batch)]
+        found += rows_of(matcher.finish())
         assert matcher.metrics.events == table.num_rows
-        return pa.Table.from_batches(found, matcher.output_schema)
+        return pa.Table.from_batches(found, matcher.output_schemas[0])
 
 
 def wanted_rows(query: LogicalQuery, rows: Sequence[oracle.AggregateRow]) -> list[Row]:
@@ -320,7 +319,7 @@ def check_workload(given: AggregateWorkload, rng: Random, seen: Counter[str]) ->
     first = given.examples[0]
     report: list[str] = []
     for sharing in SHARING:
-        plan: dict[str, Any] = {"sharing": sharing, "window": rng.choice(AGGREGATE_CHOICES["window"])}
+        plan: dict[str, Any] = {"sharing": sharing, "window": rng.choice(CHOICES["aggregate"]["window"])}
         if counted and chance(rng, 0.5):
             plan["mechanism"] = "counters"
         seen.update((f"sharing={sharing}", f"window={plan['window']}"))
@@ -482,22 +481,11 @@ def _ratio_sums() -> None:
     broken(counting, "operate", last, f"elif kind == {RATIO}:\n            cells[target] = {ratio}\n        {last}")()
 
 
-def _wider_window() -> None:
-    """WITHIN excludes its end; this engine includes it."""
-    for name in ("plan_counters", "plan_matched"):
-        original = getattr(optimizer, name)
-
-        def plan(bound: Any, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
-            return _original(bound if bound.window is None else replace(bound, window=bound.window + 1), *args, **kwargs)
-
-        setattr(optimizer, name, plan)
-
-
 LEVELS = "for level in range(levels):\n        for place in range(first, last):"
 EVENTS = "for place in range(first, last):\n        for level in range(levels):"
 
 SABOTAGE: dict[str, Callable[[], None]] = {
-    "wider-window": _wider_window,
+    "wider-window": sase_pairs.SABOTAGE["wider-window"],
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
     "ratio-sums": _ratio_sums,
     # A start event is let go of one instant late: from the front, or when the back is turned over.
@@ -528,7 +516,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "double-rows": broken(totals, "add_up", "if marks.triggered[group] != due:", "if True:"),
     "single-triggers": broken(totals, "add_up", " and stream.rank[triggers.rows[last]] == ", " and last == trigger or 0 > "),
     # Rows of an instant are written before all of its events have come.
-    "hasty-rows": broken(counters.SharedCounterMatcher, "_run", 'side="left"', 'side="right"'),
+    "hasty-rows": broken(counters.CounterMatcher, "_run", 'side="left"', 'side="right"'),
     # Of matches that are built: one that ends with the trigger is not yet there; half of those that are alive are overlooked.
     "late-birth": broken(live, "add_alive", "[born]] <= until[q]", "[born]] < until[q]"),
     "half-alive": broken(live, "_add_range", "if high & 1:", "if False:"),

@@ -1,4 +1,4 @@
-"""The API reference, made from signatures and docstrings: `python tests/support/api_page.py` writes `docs/api.md`.
+"""Documentation that is made from the code: `python tests/support/api_page.py` writes `docs/api.md` and tables of options.
 
 A section for each module that gives names to `kleene`, in the order of its table, then what these names give back. Examples are
 doctests, which the tests of the documentation run in the page as well.
@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import kleene
+from kleene.interfaces.options import ARGUMENTS, FLAGS, OPTIONS, MatchOptions, Option, allowed
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+TABLES = (PAGE.with_name("command.md"), PAGE.with_name("sql.md"))
 COMMAND = "python tests/support/api_page.py"
 WIDTH = 120
 
@@ -45,6 +47,52 @@ The examples are written as if after
 from kleene import *
 ```
 """
+
+
+FLAG_TABLE = "| option | in Python | |"
+ARGUMENT_TABLE = "| argument | | for example |"
+"""How the tables of options begin, in `docs/command.md` and in `docs/sql.md`."""
+
+
+def flags() -> str:
+    """The options of `match` that its command has under a name of their own."""
+    rows = [FLAG_TABLE, "|---|---|---|"]
+    for name, flag in FLAGS.items():
+        option = OPTIONS[name]
+        values = flag.metavar or "\\|".join(allowed(name))
+        words = (flag.name or name).replace("_", "-")
+        more = f"; see {_link(option)}" if option.page else ""
+        if not option.stream:
+            rows.append(f"| `--{words} {values}` | `{name}` | {flag.help}{more} |")
+    return "\n".join(rows)
+
+
+def arguments() -> str:
+    """The arguments of `kleene_match`."""
+    rows = [
+        ARGUMENT_TABLE,
+        "|---|---|---|",
+        "| `events`, the first | The events, a table. | `TABLE(name)`, `TABLE(SELECT ...)` |",
+        "| `query`, the second | The text of the query. | `'PATTERN SEQ(A a, B b)'` |",
+    ]
+    for name, argument in ARGUMENTS.items():
+        option = OPTIONS[name]
+        more = f" See {_link(option)}." if option.page else ""
+        rows.append(f"| `{name}` | {argument.text or option.text}{more} | `{name} => {argument.example}` |")
+    return "\n".join(rows)
+
+
+def _link(option: Option) -> str:
+    return f"[{option.page.partition('.')[0].replace('-', ' ')}]({option.page})"
+
+
+def with_tables(text: str) -> str:
+    """A page with its table of options as the code has it."""
+    for head, table in ((FLAG_TABLE, flags()), (ARGUMENT_TABLE, arguments())):
+        before, found, after = text.partition(head)
+        if found:
+            text = "".join((before, table, "\n\n", after.partition("\n\n")[2]))
+    return text
 
 
 def page() -> str:
@@ -129,12 +177,16 @@ def _fields(item: type) -> str:
 
 
 def _function(name: str, item: Callable[..., Any], level: str) -> str:
-    signature = _signature(name.rpartition(".")[2], item)
+    signature = _signature(name, item)
     return f"{level} `{name}()`\n\n```text\n{signature}\n```\n\n{_text(item)}\n"
 
 
-def _signature(name: str, item: Callable[..., Any]) -> str:
+def _signature(path: str, item: Callable[..., Any]) -> str:
     signature = inspect.signature(item)
+    if path != "Query.match" and item.__annotations__.get("options", "").startswith("Unpack["):
+        own = [parameter for name, parameter in signature.parameters.items() if name not in MatchOptions.__annotations__]
+        signature = signature.replace(parameters=[*own, inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)])
+    name = path.rpartition(".")[2]
     parts: list[str] = []
     for parameter in signature.parameters.values():
         if parameter.name == "self":
@@ -185,3 +237,5 @@ def _arguments(lines: list[str]) -> list[str]:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    for path in TABLES:
+        path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -20,13 +20,14 @@ import pyarrow as pa
 import kleene
 from kleene.common import errors
 from kleene.common.errors import KleeneError
-from kleene.interfaces.options import make_options
+from kleene.interfaces.options import options_of
 from kleene.interfaces.query import Query
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Strategy
-from kleene.plan.options import AGGREGATE_CHOICES, CHOICES, EVALUATIONS, LAZY_CHOICES, NFA_CHOICES, PRESETS, SequenceOptions
-from kleene.plan.sequence import is_plain_sequence
+from kleene.plan.lazy.stacks import is_plain_sequence
+from kleene.plan.optimizer import OPTIONAL
+from kleene.plan.options import CHOICES, MECHANISMS, PRESETS, LazyOptions, SequenceOptions
 from kleene.runtime.embedded import in_stream_order
 from kleene.testing.case_routes import Outcome, Route
 from kleene.testing.cases import Case, Labels, Row
@@ -92,13 +93,13 @@ def cut(batches: Callable[[pa.Table], Iterator[pa.RecordBatch]], plan: Any = Non
     """A matcher fed batch by batch, with a run as often as possible."""
 
     def answer(query: Query, case: Case) -> list[Row]:
-        options = make_options(**given_options(case), plan=plan)
+        options = options_of({**given_options(case), "plan": plan})
         table = case.table()
         ordered = in_stream_order(table, query.plan_for(table.schema, options).bound.schema)
         matcher = query.matcher(table.schema, options, run_rows=0, **tuning)
         reader = pa.RecordBatchReader.from_batches(table.schema, batches(ordered.combine_chunks()))
-        found = [row for batch in reader for rows in matcher.feed(batch) for row in rows.to_pylist()]
-        return found + [row for rows in matcher.finish() for row in rows.to_pylist()]
+        found = [row for batch in reader for _, rows in matcher.feed(batch) for row in rows.to_pylist()]
+        return found + [row for _, rows in matcher.finish() for row in rows.to_pylist()]
 
     return lambda case: outcome(case, answer, plan)
 
@@ -132,7 +133,7 @@ def embedded_routes() -> dict[str, Route]:
     default = SequenceOptions()
     routes = {"embedded": embedded()}
     routes |= {f"embedded-{name}": embedded(name) for name in PRESETS if name != "optimized"}
-    for name, values in CHOICES.items():
+    for name, values in CHOICES["sequence"].items():
         for value in values:
             if value != getattr(default, name):
                 routes[f"embedded-{name}-{value}"] = embedded({name: value})
@@ -140,19 +141,26 @@ def embedded_routes() -> dict[str, Route]:
     routes["embedded-batches-1-blocks-1"] = cut(one_by_one, block=1)
     routes["embedded-random-splits"] = cut(random_splits)
     routes["embedded-random-splits-basic"] = cut(random_splits, plan="basic")
-    for algorithm in NFA_CHOICES["algorithm"]:
+    for algorithm in CHOICES["nfa"]["algorithm"]:
         routes[f"embedded-nfa-{algorithm}"] = embedded({"algorithm": algorithm})
         routes[f"embedded-nfa-{algorithm}-batches-1"] = cut(one_by_one, plan={"algorithm": algorithm}, block=2)
     routes["embedded-nfa-random-splits"] = cut(random_splits, plan={"mechanism": "nfa"})
     routes["embedded-compressed"] = compressed
     routes["embedded-workload"] = in_a_workload
+    routes["embedded-disabled"] = disabled
     return routes | lazy_routes() | aggregate_routes()
+
+
+def disabled(case: Case) -> Outcome:
+    """No stage of the optimizer that only saves work. Plans that cases expect are those with it."""
+    return replace(embedded({"disable": list(OPTIONAL)})(case), plan=None)
 
 
 def lazy_routes() -> dict[str, Route]:
     """Every way of binding events in another order than the stream's, on the whole stream and cut."""
-    routes = {f"embedded-lazy-{name}": embedded({"mechanism": name}) for name in EVALUATIONS if name != "tree"}
-    for value in LAZY_CHOICES["selectivity"]:
+    evaluations = [name for name, options in MECHANISMS.items() if isinstance(options, LazyOptions) and name != "tree"]
+    routes = {f"embedded-lazy-{name}": embedded({"mechanism": name}) for name in evaluations}
+    for value in CHOICES["lazy"]["selectivity"]:
         routes[f"embedded-lazy-tree-{value}"] = embedded({"mechanism": "tree", "selectivity": value})
     for name, turned in (("chain-reversed", 0), ("chain-turned", 1)):
         routes[f"embedded-lazy-{name}"] = in_order(turned, embedded)
@@ -164,7 +172,7 @@ def lazy_routes() -> dict[str, Route]:
 
 AGGREGATE_PLANS: dict[str, dict[str, Any]] = {
     "counters": {"mechanism": "counters"},
-    **{f"counters-{value}": {"mechanism": "counters", "window": value} for value in AGGREGATE_CHOICES["window"][1:]},
+    **{f"counters-{value}": {"mechanism": "counters", "window": value} for value in CHOICES["aggregate"]["window"][1:]},
     "matches": {"mechanism": "matches"},
 }
 
@@ -204,8 +212,8 @@ def compressed(case: Case) -> Outcome:
 
 
 ANY_PLAN = (
-    "oracle", "embedded", "embedded-workload", "embedded-batches-1", "embedded-batches-1-blocks-1", "embedded-random-splits",
-    "spark",
+    "oracle", "embedded", "embedded-disabled", "embedded-workload", "embedded-batches-1", "embedded-batches-1-blocks-1",
+    "embedded-random-splits", "spark",
 )  # fmt: skip
 """The routes that leave the plan open."""
 
@@ -229,7 +237,7 @@ def fits(case: Case, route: str) -> bool:
     bound = _bound(case)
     if bound is None:
         return route != "embedded-compressed"
-    if route in SEQUENCE_ROUTES or any(route.startswith(f"embedded-{name}-") for name in CHOICES):
+    if route in SEQUENCE_ROUTES or any(route.startswith(f"embedded-{name}-") for name in CHOICES["sequence"]):
         return is_plain_sequence(bound)
     if route.startswith(("embedded-nfa", "embedded-compressed")):
         return all(branch.is_sequence for branch in bound.branches)
@@ -246,7 +254,7 @@ def _is_aggregate(text: str) -> bool:
 
 def is_counted(case: Case) -> bool:
     """Whether counters can answer an AGG query: if not, the planner says that it cannot be pushed down."""
-    options = make_options(**given_options(case), plan={"mechanism": "counters"})
+    options = options_of({**given_options(case), "plan": {"mechanism": "counters"}})
     try:
         kleene.query(case.query_text).plan_for(case.table().schema, options)
     except KleeneError as error:
@@ -261,7 +269,7 @@ def _bound(case: Case) -> BoundQuery | None:
     """The bound query of a case; None if there is none, or no plan for it."""
     if case.where not in _BOUND:
         try:
-            plan = kleene.query(case.query_text).plan_for(case.table().schema, make_options(**given_options(case)))
+            plan = kleene.query(case.query_text).plan_for(case.table().schema, options_of(given_options(case)))
             _BOUND[case.where] = plan.bound
         except KleeneError:
             _BOUND[case.where] = None

@@ -22,8 +22,8 @@ import pyarrow as pa
 
 import kleene
 from kleene.common.schema import schema_of_arrow
+from kleene.interfaces.composition.shared import planned_query
 from kleene.interfaces.options import options_of
-from kleene.interfaces.streams import stream_query
 from kleene.runtime.stream.bucket import Bucket, BucketPlan, Labelled
 from kleene.runtime.units import QuerySet
 from support.stream_runs import END, MemoryStore, bucket_plan
@@ -95,7 +95,7 @@ def stopped() -> SavedStream:
 def plan_of(queries: dict[str, str], **further: Any) -> BucketPlan:
     options = options_of({**OPTIONS, **further})
     made = [kleene.query(text, name=name) for name, text in queries.items()]
-    planned = tuple(stream_query(item, item.plan_for(SCHEMA, options), options) for item in made)
+    planned = tuple(planned_query(item, SCHEMA, options) for item in made)
     return bucket_plan(QuerySet(planned), SCHEMA, schema_of_arrow(SCHEMA, **OPTIONS))
 
 

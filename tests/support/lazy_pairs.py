@@ -49,13 +49,12 @@ from kleene.pattern.operators import Conjunction, Disjunction, Pattern
 from kleene.pattern.operators import Sequence as Seq
 from kleene.pattern.operators import events as components
 from kleene.pattern.text import expression_text
-from kleene.plan import optimizer
 from kleene.plan.lazy import lazy
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.optimizer import make_plan
-from kleene.plan.options import LAZY_CHOICES, LazyOptions
+from kleene.plan.options import CHOICES, LazyOptions
 from kleene.plan.order.statistics import Statistics
-from kleene.runtime.embedded import in_stream_order
+from kleene.plan.patterns import LazyPlan, is_lazy
+from kleene.runtime.embedded import in_stream_order, rows_of
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
 from support import nfa_pairs, sase_pairs
@@ -65,14 +64,14 @@ from support.random_queries import chance
 from support.sase_pairs import Setting
 from support.strategies import Example, any_match_example
 
-PLANNERS = LAZY_CHOICES["planner"]
+PLANNERS = CHOICES["lazy"]["planner"]
 MOST_ORDERS = 6
 
 
 def plans() -> list[LazyOptions | None]:
     """Every way to evaluate lazily but a chain in a given order; None is the automatic plan."""
     found = [None, LazyOptions(), LazyOptions("eager"), LazyOptions(adaptive=False)]
-    found += [LazyOptions("tree", selectivity=selectivity) for selectivity in LAZY_CHOICES["selectivity"]]
+    found += [LazyOptions("tree", selectivity=selectivity) for selectivity in CHOICES["lazy"]["selectivity"]]
     return found + [LazyOptions("chain", planner=planner) for planner in PLANNERS]
 
 
@@ -196,7 +195,7 @@ class Pair:
             if not str(error).startswith("not supported yet: "):
                 raise
             return None
-        assert isinstance(plan, LazyPlan)
+        assert is_lazy(plan)
         return plan
 
     def _statistics(self, seed: int | None) -> Statistics | None:
@@ -223,8 +222,8 @@ class Pair:
             table = table.take(pa.array(order, pa.int64()))
         ordered = in_stream_order(table, self.schema).combine_chunks()
         with setting.applied():
-            found = [rows for batch in setting.batches(ordered) for rows in matcher.feed(batch)]
-            found += matcher.finish()
+            found = [rows for batch in setting.batches(ordered) for _, rows in matcher.feed(batch)]
+            found += rows_of(matcher.finish())
         assert matcher.metrics.matches == sum(rows.num_rows for rows in found)
         assert matcher.metrics.events == table.num_rows
         return [row for rows in found for row in rows.to_pylist()]
@@ -369,21 +368,10 @@ def check_example(example: Example, number: int, rng: Random, report: Report) ->
 # --- sabotage: a test of the tests ------------------------------------------------------------------------------------
 
 
-def _wider_window() -> None:
-    """WITHIN excludes its end; this engine includes it."""
-    original = optimizer.plan_lazy
-
-    def plan_lazy(bound: Any, *args: Any, **kwargs: Any) -> Any:
-        longer = {name: length + 1 for name in ("window", "count_window") if (length := getattr(bound, name)) is not None}
-        return original(replace(bound, **longer), *args, **kwargs)
-
-    optimizer.plan_lazy = plan_lazy
-
-
 BACKWARDS = "[((right, left), path) for (left, right), path in sorted(paths.items()) if (left, right) not in direct]"
 
 SABOTAGE: dict[str, Callable[[], None]] = {
-    "wider-window": _wider_window,
+    "wider-window": sase_pairs.SABOTAGE["wider-window"],
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
     "unsteady-ids": sase_pairs.SABOTAGE["unsteady-ids"],
     # Events that are simultaneous follow one another, in a scope that is looked up, or in one that is searched for.

@@ -28,8 +28,9 @@ ROOT = Path(__file__).parents[2]
 HOME = ROOT / ".matrix"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-EMBEDDED = ["-m", "not spark and not long"]
-ON_SPARK = ["-m", "spark and not long and not smoke"]
+SHARED = ["-n", "2", "--dist", "loadgroup"]
+EMBEDDED = [*SHARED, "-m", "not spark and not long"]
+ALL = [*SHARED, "-m", "not long and not smoke"]
 SMOKE = ["tests/spark/test_smoke.py"]
 
 OLD_CONNECT = ("protobuf<7",)
@@ -59,11 +60,11 @@ class Environment:
 
 
 ENVIRONMENTS = {
-    "oldest": Environment("3.11", (*(f"{name}=={oldest(name)}" for name in declared()), *OLD_CONNECT), (EMBEDDED, ON_SPARK)),
+    "oldest": Environment("3.11", (*(f"{name}=={oldest(name)}" for name in declared()), *OLD_CONNECT), (ALL,)),
     "spark4.1": Environment("3.11", ("pyspark==4.1.*",), (SMOKE,)),
     "spark4.2": Environment("3.12", ("pyspark==4.2.*",), (SMOKE,)),
     "python3.12": Environment("3.12", (), (EMBEDDED,)),
-    "newest": Environment("3.13", (), (EMBEDDED, ON_SPARK), (("KLEENE_TEST_ZONE", "America/St_Johns"), ("TZ", "Asia/Kolkata"))),
+    "newest": Environment("3.13", (), (ALL,), (("KLEENE_TEST_ZONE", "America/St_Johns"), ("TZ", "Asia/Kolkata"))),
 }
 """The Spark tests run in UTC with the oldest Spark, and with the newest one in zones that are no whole hours from it."""
 
@@ -116,7 +117,7 @@ def made(name: str, python: str) -> str:
 
 
 def _pytest(python: str, arguments: Sequence[str], variables: dict[str, str]) -> bool:
-    command = [python, "-m", "pytest", "-q", *(["-n", "2", "--dist", "worksteal"] if arguments is EMBEDDED else []), *arguments]
+    command = [python, "-m", "pytest", "-q", *arguments]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, check=False).returncode == 0
 
 

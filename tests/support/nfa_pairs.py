@@ -38,8 +38,8 @@ from kleene.pattern.operators import Sequence as Seq
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Output, Unit
 from kleene.pattern.predicates import Aggregate, Attribute, Element, Length, conjuncts, variables, walk
-from kleene.plan.options import NFA_CHOICES, NfaOptions
-from kleene.runtime.embedded import in_stream_order
+from kleene.plan.options import CHOICES, NfaOptions
+from kleene.runtime.embedded import in_stream_order, rows_of
 from kleene.testing import oracle
 from kleene.testing.functions import plain
 from support import sase_pairs
@@ -47,7 +47,7 @@ from support.pair_runs import Report, Suite, main, rewritten
 from support.sase_pairs import ROW, Setting
 from support.strategies import Example, saseplus_example
 
-ALGORITHMS = NFA_CHOICES["algorithm"]
+ALGORITHMS = CHOICES["nfa"]["algorithm"]
 Bindings = tuple[tuple[str, int | tuple[int, ...]], ...]
 
 
@@ -82,8 +82,8 @@ def compressed(example: Example, setting: Setting) -> pa.Table:
     options = options_of({**call_options(example), "plan": {"algorithm": algorithm}, "output": "compressed"})
     matcher = Query(example.query).matcher(table.schema, options, run_rows=setting.run_rows, block=setting.block)
     ordered = in_stream_order(table, example.event_schema()).combine_chunks()
-    found = [rows for batch in setting.batches(ordered) for rows in matcher.feed(batch)]
-    return pa.Table.from_batches([*found, *matcher.finish()], matcher.output_schema)
+    found = [rows for batch in setting.batches(ordered) for _, rows in matcher.feed(batch)]
+    return pa.Table.from_batches([*found, *rows_of(matcher.finish())], matcher.output_schemas[0])
 
 
 def settings_of(rng: Random) -> list[Setting]:
@@ -261,17 +261,6 @@ def check_example(example: Example, number: int, rng: Random, report: Report) ->
 # --- sabotage: a test of the tests ------------------------------------------------------------------------------------
 
 
-def _wider_window() -> None:
-    """WITHIN excludes its end; this engine includes it."""
-    original = kleene.plan.optimizer.plan_nfa
-
-    def plan_nfa(bound: Any, *args: Any, **kwargs: Any) -> Any:
-        longer = {name: length + 1 for name in ("window", "count_window") if (length := getattr(bound, name)) is not None}
-        return original(replace(bound, **longer), *args, **kwargs)
-
-    kleene.plan.optimizer.plan_nfa = plan_nfa
-
-
 SPLIT = "if begun or (took and strategy == ANY):"
 LEAVES_EARLY = """if took and strategy == NEXT and component < last:
                 copy_run(runs, run_floats, s, k, component + 1, counts[component + 1])
@@ -280,7 +269,7 @@ LEAVES_EARLY = """if took and strategy == NEXT and component < last:
             """
 
 SABOTAGE: dict[str, Callable[[], None]] = {
-    "wider-window": _wider_window,
+    "wider-window": sase_pairs.SABOTAGE["wider-window"],
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
     "unsteady-ids": sase_pairs.SABOTAGE["unsteady-ids"],
     "no-negation": rewritten(AutomatonPass, "negated", "in self._indexes[index]", "in ()"),

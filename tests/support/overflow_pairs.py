@@ -28,7 +28,7 @@ from kleene.pattern.operators import Event
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Strategy
 from kleene.pattern.predicates import Expression, conjunction
-from kleene.plan.options import LAZY_CHOICES, NFA_CHOICES, LazyOptions, NfaOptions
+from kleene.plan.options import CHOICES, LazyOptions, NfaOptions
 from kleene.testing import oracle
 from support import aggregate_pairs, nfa_pairs, sase_pairs
 from support.nfa_pairs import bare
@@ -105,9 +105,13 @@ def _condition(rng: Random, parts: list[Event]) -> Expression | None:
 
 def settings_of(rng: Random, found: Example) -> Iterator[Setting]:
     """Every mechanism, some of them in random cuts."""
-    plans: list[Any] = [NfaOptions(algorithm) for algorithm in NFA_CHOICES["algorithm"]]
+    plans: list[Any] = [NfaOptions(algorithm) for algorithm in CHOICES["nfa"]["algorithm"]]
     if found.query.strategy is Strategy.SKIP_TILL_ANY_MATCH:
-        plans += [LazyOptions(), LazyOptions("eager"), LazyOptions("chain", planner=rng.choice(LAZY_CHOICES["planner"]))]
+        plans += [
+            LazyOptions(),
+            LazyOptions("eager"),
+            LazyOptions("chain", planner=rng.choice(CHOICES["lazy"]["planner"])),
+        ]
         plans += [LazyOptions("tree"), sase_pairs.random_setting(rng).options, sase_pairs.random_setting(rng).options]
     for options in plans:
         setting = sase_pairs.random_setting(rng) if chance(rng, 0.3) else Setting()

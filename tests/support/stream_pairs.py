@@ -34,7 +34,7 @@ from kleene.engine.aggregation.expiring import Lives
 from kleene.engine.aggregation.live_pass import Cells, LivePass
 from kleene.engine.aggregation.matcher import MatchAggregator
 from kleene.engine.counting.carried import Carried
-from kleene.engine.counting.counters import SharedCounterMatcher
+from kleene.engine.counting.counters import CounterMatcher
 from kleene.engine.passes.reporting import ReportingMatcher
 from kleene.engine.passes.working_matcher import WorkingMatcher
 from kleene.engine.shared.matcher import SharedMatcher
@@ -387,7 +387,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "forgotten-pieces": rewritten(Pieces, "of", "if NUMBERS not in state:", "if True:"),
     "reported-again": rewritten(ReportingMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
     "shared-again": rewritten(SharedMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
-    "counted-again": rewritten(SharedCounterMatcher, "_resume", "self._written = watermark", "self._written = -EVER"),
+    "counted-again": rewritten(CounterMatcher, "_resume", "self._written = watermark", "self._written = -EVER"),
     "one-more-event": rewritten(Bucket, "_started", 'horizon, side="right"', 'horizon, side="left"'),
     # Events at the watermark are there already, or late; rows of expiry do not wait for the events of their instant.
     "early-release": rewritten(Bucket, "_release", "(waiting), watermark)", '(waiting), watermark, side="right")'),

@@ -29,13 +29,14 @@ if __name__ == "__main__":
 
 import kleene
 from kleene.common.errors import DataError, PlanningError
-from kleene.engine.build import build_shared_matcher
+from kleene.engine.audit import audit
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.shared import completion as multitree_completion
 from kleene.engine.shared import kernels
 from kleene.engine.shared import planner as multitree_choice
 from kleene.engine.shared import shared_pass as multitree_pass
 from kleene.engine.shared.leaf_scan import LeafScan
+from kleene.engine.shared.matcher import SharedMatcher
 from kleene.engine.shared.planner import Planner
 from kleene.interfaces.options import options_of
 from kleene.interfaces.query import Query
@@ -46,12 +47,12 @@ from kleene.pattern.operators import Sequence as Seq
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery, Output, Strategy, Unit
 from kleene.pattern.predicates import Arithmetic, Attribute, Comparison, Equivalence, conjuncts, variables, walk
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi import clauses, nodes
 from kleene.plan.multi.cost import SharedStatistics, condition_key
 from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import CHOICES, MultiOptions, plan_shared
+from kleene.plan.patterns import LazyPlan, is_lazy
 from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
@@ -153,7 +154,7 @@ def groups_of(queries: Mapping[str, Query], schema: pa.Schema, options: Mapping[
     for name, query in queries.items():
         if query.logical.strategy is Strategy.SKIP_TILL_ANY_MATCH and not query.logical.aggregates:
             plan = query.plan_for(schema, given)
-            assert isinstance(plan, LazyPlan)
+            assert is_lazy(plan)
             plans[name] = plan
     return list(grouped(plans))
 
@@ -161,16 +162,18 @@ def groups_of(queries: Mapping[str, Query], schema: pa.Schema, options: Mapping[
 def fed(group: PatternGroup, table: pa.Table, setting: SharedSetting) -> dict[str, pa.Table]:
     """What a matcher of the group finds in batches."""
     planner = planner_of(group, setting)
-    matcher = build_shared_matcher(group, planner, table.schema, run_rows=setting.run_rows, block=setting.block)
-    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in group.plans}
+    matcher = SharedMatcher(group, planner, table.schema, run_rows=setting.run_rows, block=setting.block)
+    matcher.audit = audit
+    found: list[list[pa.RecordBatch]] = [[] for _ in group.plans]
     for batch in setting.batches(in_stream_order(table, group.bound.schema).combine_chunks()):
-        for name, rows in matcher.feed(batch):
-            found[name].append(rows)
+        for query, rows in matcher.feed(batch):
+            found[query].append(rows)
         planner.wait()
-    for name, rows in matcher.finish():
-        found[name].append(rows)
+    for query, rows in matcher.finish():
+        found[query].append(rows)
     assert matcher.metrics.events == table.num_rows
-    return {name: pa.Table.from_batches(rows, matcher.output_schemas[name]) for name, rows in found.items()}
+    tables = map(pa.Table.from_batches, found, matcher.output_schemas)
+    return dict(zip(group.plans, tables, strict=True))
 
 
 def planner_of(group: PatternGroup, setting: SharedSetting) -> Planner:

@@ -10,3 +10,6 @@ Array = np.ndarray[Any, Any]
 
 NO_WINDOW = int(np.iinfo(np.int64).max)
 """A window that everything fits into."""
+
+LONG_AGO, EVER = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+"""The instants before and after all others."""

@@ -1,4 +1,4 @@
-"""The contract of all matching mechanisms: events in, matches out, in batches.
+"""The contract of all matching mechanisms: events in, rows of one or several queries out, in batches.
 
 Between calls a mechanism keeps recent events, and only what follows from the events that have come. The matches of a stream do
 not depend on how it is cut into batches.
@@ -6,12 +6,13 @@ not depend on how it is cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
+from kleene.common.arrays import Array
 from kleene.engine.allowance import Allowance
 
 
@@ -62,10 +63,21 @@ class BadRows:
     batches: list[pa.RecordBatch] = field(default_factory=list)
 
 
-class Matcher(Protocol):
-    """One query over one ordered stream of events."""
+Found = tuple[int, pa.RecordBatch]
+"""Rows of a query, with its place among those that are matched together."""
 
-    output_schema: pa.Schema
+State = Mapping[str, pa.Array]
+"""What a matcher knows that recent events do not tell, as named columns."""
+
+
+class Matcher(Protocol):
+    """One query, or several that are matched together, over one ordered stream of events.
+
+    Bodies are what a matcher does that has nothing of its own to say.
+    """
+
+    output_schemas: Sequence[pa.Schema]
+    """The columns of the rows, for each query."""
     metrics: Metrics
     bad_rows: BadRows
     allowance: Allowance
@@ -73,18 +85,70 @@ class Matcher(Protocol):
     @property
     def chosen(self) -> str:
         """How the last events were bound, in words; empty if there is no choice."""
-        ...
+        return ""
 
-    def compute_only(self, names: Sequence[str]) -> None:
+    def compute_only(self, names: Sequence[str]) -> None:  # noqa: ARG002
         """Before any event: lets the matcher leave out other columns than these of its rows, and what has to be computed for
         them.
         """
-        ...
+        return
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes the next events in stream order; yields matches that are certain by now."""
-        ...
+    # Events
 
-    def finish(self) -> Iterator[pa.RecordBatch]:
+    def relevant(self, batch: pa.RecordBatch) -> Array:
+        """The rows of a batch that matter: those that have a position, where these are counted."""
+
+    def feed(self, batch: pa.RecordBatch) -> Iterator[Found]:
+        """Takes the next events in stream order; yields rows that are certain by now."""
+
+    def advance(self, watermark: int) -> Iterator[Found]:
+        """All events before the watermark have come: yields what is certain by now."""
+
+    def finish(self) -> Iterator[Found]:
         """The stream has ended: yields what is left."""
-        ...
+
+    # What was counted and set aside
+
+    def metrics_of(self, query: int) -> Metrics:  # noqa: ARG002
+        """The work for one of the queries, as far as it can be told from that for the others."""
+        return self.metrics
+
+    def bad_rows_of(self, query: int) -> BadRows:  # noqa: ARG002
+        """The rows set aside that concern one of the queries."""
+        return self.bad_rows
+
+    # What is kept between calls
+
+    @property
+    def horizon(self) -> int | None:
+        """Events at or before this time will not matter again."""
+
+    @property
+    def memory(self) -> int:
+        """With a window: no event matters longer than this."""
+
+    @property
+    def kept(self) -> int:
+        """How many events are kept."""
+
+    @property
+    def known(self) -> int:
+        """Of how many things something is known besides events."""
+        return 0
+
+    def due(self, watermark: int) -> int | None:
+        """The next watermark at which something happens even if no event comes."""
+
+    def snapshot(self) -> State:
+        """After `advance`: what `restore` needs besides the events since the horizon."""
+        return {}
+
+    def changes(self) -> pa.RecordBatch | None:
+        """After `advance`: of what is known of many things one by one, the rows that changed since the last call.
+
+        `restore` gets the last row of each number besides the snapshot. Numbers are in the column `ROW`.
+        """
+        return None
+
+    def restore(self, events: Iterable[pa.RecordBatch], watermark: int, horizon: int | None, state: State) -> None:
+        """Resumes after `advance(watermark)` of a matcher like this one, given the events after its horizon and its state."""

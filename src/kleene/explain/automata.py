@@ -1,17 +1,18 @@
-"""The states and edges of NFA^b, with their formulas: what a reader of SASE+ (section 3, Figure 2) expects to see.
+"""Automata as people see them: states, and edges with their formulas; those of SASE+ (section 3, Figure 2) are made here.
 
 `state_graph` applies steps 1-6 of section 3.2 to one branch of a query. The basic stage is steps 1-4: the structure, each
 conjunct on the edge of its last identifier, the ignore edges by strategy, the window on the edge to F. The optimized stage is
 what the engine runs: the window on every begin, take and ignore edge (step 5), and proceed edges that peek at the next begin
 condition (step 6; as the semantics read it, always and for every next state but F).
 
-Formulas are data: conjuncts as expressions, and the window. Nothing is executed from here: the engine runs
-`kleene.plan.automaton.automaton`, in which a partition already decides the equivalence tests that are written out here.
+Conjuncts stand where `kleene.plan.automaton.automaton` puts them. Equivalence tests are written out, which a partition already
+decides for the engine. Formulas are data: conjuncts as expressions, and the window.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kleene.pattern.bound import BoundQuery
@@ -38,7 +39,6 @@ from kleene.pattern.predicates import (
 from kleene.pattern.text import expression_text, name_text
 from kleene.plan.analysis.keys import always_has
 from kleene.plan.automaton.automaton import Component, compile_automaton
-from kleene.plan.operators import fixed_values
 
 FINAL = "F"
 
@@ -46,12 +46,14 @@ FALSE = Literal(False)
 
 
 class EdgeKind(enum.Enum):
-    """What a run does with an event (section 3.1)."""
+    """What an automaton does with an event (SASE+, section 3.1; lazy evaluation, sections 3.2 and 4)."""
 
     BEGIN = "begin"
-    """Selects it as the first of a component, and goes on to the next state."""
+    """Selects it as the first of a component, and goes to the next state."""
     TAKE = "take"
-    """Selects it as a further element."""
+    """Selects it as a further element; in lazy evaluation adds a component to the partial match."""
+    STORE = "store"
+    """Keeps it in the input buffer, for a later take."""
     IGNORE = "ignore"
     """Passes it over."""
     PROCEED = "proceed"
@@ -60,10 +62,10 @@ class EdgeKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The window: an event is less than a length after the first event of the run."""
+    """The window: an event is less than a length after the first one."""
 
     last: str
-    """The event, as an identifier: `b`, `a[i]`."""
+    """The event, as an identifier: `b`, `a[i]`; the latest of several: `max(a, b)`."""
     first: str
     length: int
     """In the unit of the time column, or in events."""
@@ -103,6 +105,26 @@ class Formula:
         return tuple(own) or ("TRUE",)
 
 
+TRUE = Formula()
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a take edge looks for events: after the latest of some bound events and before the earliest of others.
+
+    >>> str(Scope()), str(Scope(("a",), ("c", "d")))
+    ('(start, finish)', '(a, min(c, d))')
+    """
+
+    after: tuple[str, ...] = ()
+    """Identifiers of events; none is the keyword *start*: from the beginning of the input buffer."""
+    before: tuple[str, ...] = ()
+    """None is the keyword *finish*: events that are still to come are taken too."""
+
+    def __str__(self) -> str:
+        return f"({one_of('max', self.after) or 'start'}, {one_of('min', self.before) or 'finish'})"
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """An edge between two states."""
@@ -110,12 +132,31 @@ class Edge:
     kind: EdgeKind
     source: str
     target: str
-    formula: Formula
+    formula: Formula = TRUE
+    names: tuple[str, ...] = ()
+    """In lazy evaluation: the components whose events it is for."""
+    scope: Scope | None = None
+    """Of a take edge that looks into the input buffer."""
+    distinct: tuple[str, ...] = ()
+    """Bound events that the one taken must not be, though nothing orders them."""
+    guard: str | None = None
+    """In a tree, what must be true of the input buffer: `nonempty(a, b)` (p_ne), `most_selective(a)` (p_se)."""
     peeks: str | None = None
     """On a proceed edge: the state whose begin condition its formula includes."""
 
+    @property
+    def label(self) -> str:
+        return f"{self.kind.value}({', '.join(self.names)})" if self.names else self.kind.value
+
+    def parts(self) -> tuple[str, ...]:
+        """The texts of the conjuncts; the scope is not among them."""
+        own = self.formula.parts() if self.formula != TRUE else ()
+        apart = tuple(f"distinct from {name}" for name in self.distinct)
+        return (*((self.guard,) if self.guard else ()), *own, *apart) or ("TRUE",)
+
     def __str__(self) -> str:
-        return f"{self.source} {self.kind.value} {self.target}: {self.formula}"
+        scope = "" if self.scope is None else f" {self.scope}"
+        return f"{self.source} {self.label} {self.target}{scope}: {' AND '.join(self.parts())}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +165,21 @@ class StateGraph:
 
     states: tuple[str, ...]
     edges: tuple[Edge, ...]
+    omitted: int = 0
+    """States of a tree that were not made."""
+
+    @property
+    def takes(self) -> tuple[Edge, ...]:
+        return tuple(edge for edge in self.edges if edge.kind is EdgeKind.TAKE)
 
     def edge(self, source: str, kind: EdgeKind | str) -> Edge:
-        """An edge by its source and kind, of which a state has at most one."""
+        """An edge by its source and kind, of which a state of NFA^b has at most one."""
         return next(edge for edge in self.edges if edge.source == source and edge.kind is EdgeKind(kind))
 
     def lines(self) -> list[str]:
         """The graph as text: a line of states, then a line an edge."""
-        return [f"states {' '.join(self.states)}", *map(str, self.edges)]
+        lines = [f"states {' '.join(self.states)}", *map(str, self.edges)]
+        return [*lines, f"and {self.omitted:,} more states"] if self.omitted else lines
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -184,28 +232,25 @@ class _Compiler:
         component = self.components[index]
         states = state_names(component.event)
         following = state_names(self.components[index + 1].event)[0] if index + 1 < len(self.components) else FINAL
-        first, after = states[0], following
-        if component.is_kleene:
-            after = states[1]
+        first, after = states[0], states[1] if component.is_kleene else following
         edges = [Edge(EdgeKind.BEGIN, first, after, self._begin(index))]
         if index > 0:
-            element = Element.FIRST if component.is_kleene else Element.SINGLE
-            edges.append(Edge(EdgeKind.IGNORE, first, first, self._ignore(index, element)))
+            edges.append(Edge(EdgeKind.IGNORE, first, first, self._ignore(index, _first_element(component))))
         if not component.is_kleene:
             return edges
-        edges.append(Edge(EdgeKind.TAKE, after, after, self._take(index)))
+        take = Formula(
+            self._selected(index, Element.CURRENT), self._window(index, Element.CURRENT) if self._optimized else None
+        )
+        edges.append(Edge(EdgeKind.TAKE, after, after, take))
         edges.append(Edge(EdgeKind.IGNORE, after, after, self._ignore(index, Element.CURRENT)))
         peeks = following if self._optimized and following != FINAL else None
-        edges.append(Edge(EdgeKind.PROCEED, after, following, self._proceed(index), peeks))
+        edges.append(Edge(EdgeKind.PROCEED, after, following, self._proceed(index), peeks=peeks))
         return edges
 
     def _begin(self, index: int) -> Formula:
-        element = Element.FIRST if self.components[index].is_kleene else Element.SINGLE
+        element = _first_element(self.components[index])
         last = index == len(self.components) - 1 and element is Element.SINGLE
-        return Formula(self._begin_conjuncts(index), self._window(index, element) if last or self._optimized else None)
-
-    def _take(self, index: int) -> Formula:
-        return Formula(self._take_conjuncts(index), self._window(index, Element.CURRENT) if self._optimized else None)
+        return Formula(self._selected(index, element), self._window(index, element) if last or self._optimized else None)
 
     def _ignore(self, index: int, element: Element) -> Formula:
         """Step 3. At `p[i]` only the take condition stands in the way of ignoring an event."""
@@ -216,9 +261,9 @@ class _Compiler:
         if strategy is Strategy.STRICT_CONTIGUITY:
             return Formula((FALSE,))
         if strategy is Strategy.SKIP_TILL_NEXT_MATCH:
-            select = self._take_conjuncts(index) if element is Element.CURRENT else self._begin_conjuncts(index)
+            select = self._selected(index, element)
         else:
-            select = (*self._agreements(index, element), *self._fixed(index, element))
+            select = (*self._agreements(index, element), *fixed_tests(self._bound, self.components[index].event, element))
         met = conjunction(select)
         return Formula((FALSE,)) if met is None else Formula((Not(met),), window)
 
@@ -237,30 +282,22 @@ class _Compiler:
         begin = self._begin(index + 1)
         return replace(begin, conjuncts=(*own, *begin.conjuncts))
 
-    def _begin_conjuncts(self, index: int) -> tuple[Expression, ...]:
-        component = self.components[index]
-        element = Element.FIRST if component.is_kleene else Element.SINGLE
-        scanned = self._scanned(component.scan_begin, component, element)
-        own = self._sorted((*scanned, *(item.expression for item in component.begin)))
-        return (*self._types(component, element), *self._agreements(index, element), *own)
-
-    def _take_conjuncts(self, index: int) -> tuple[Expression, ...]:
-        component = self.components[index]
-        element = Element.CURRENT
-        scanned = self._scanned(component.scan_take, component, element)
-        own = self._sorted((*scanned, *(item.expression for item in component.take)))
-        bound: list[Expression] = []
-        if component.high is not None:
+    def _selected(self, index: int, element: Element) -> tuple[Expression, ...]:
+        """What is asked of an event that becomes an element of a component, as its begin or its take edge."""
+        component, further = self.components[index], element is Element.CURRENT
+        alone, others = (component.scan_take, component.take) if further else (component.scan_begin, component.begin)
+        own = self._sorted((*self._scanned(alone, component, element), *(item.expression for item in others)))
+        if further and component.high is not None:
             so_far = Aggregate(AggregateFunction.COUNT, component.variable, None, Element.SO_FAR)
-            bound = [Comparison("<", so_far, Literal(component.high))]
-        return (*self._types(component, element), *self._agreements(index, element), *own, *bound)
+            own = (*own, Comparison("<", so_far, Literal(component.high)))
+        return (*type_tests(self._bound, component.event, element), *self._agreements(index, element), *own)
 
     def _scanned(self, conditions: tuple[Expression, ...], component: Component, element: Element) -> list[Expression]:
-        """Conditions on the event alone. One that every element must satisfy is written for the element at hand; in the basic
+        """Conditions on the event alone. One that every element must satisfy is written for the current one; in the basic
         stage it is on the proceed edge.
         """
 
-        def at_hand(node: Expression) -> Expression:
+        def current(node: Expression) -> Expression:
             if isinstance(node, Attribute) and node.variable == component.variable and node.element is Element.EACH:
                 return replace(node, element=element)
             return node
@@ -268,7 +305,7 @@ class _Compiler:
         each = [item for item in conditions if _each(item, component.variable)]
         found = [item for item in conditions if item not in each]
         for item in each if self._optimized else ():
-            written = transform(item, at_hand)
+            written = transform(item, current)
             self._order[written] = self._order[item]
             found.append(written)
         return found
@@ -277,66 +314,23 @@ class _Compiler:
         """In the order of the query, `[attr = v]` first."""
         return tuple(sorted(dict.fromkeys(conditions), key=lambda item: self._order.get(item, -1)))
 
-    def _types(self, component: Component, element: Element) -> tuple[Expression, ...]:
-        """The type test, where there is a column of types."""
-        column, types = self._bound.schema.type, component.event.types
-        if column is None:
-            return ()
-        attribute = Attribute(component.variable, column, element)
-        if len(types) == 1:
-            return (Comparison("=", attribute, Literal(types[0])),)
-        return (In(attribute, tuple(Literal(name) for name in types)),)
-
     def _agreements(self, index: int, element: Element) -> tuple[Expression, ...]:
-        """The equivalence tests in canonical form (step 2): a comparison with the first event that surely has the attribute.
-
-        Where none before it is sure to have it, the test stands as it is written: those that have it agree.
-        """
-        found: list[Expression] = []
-        bound, own = self._bound, self.components[index]
-        for test in bound.equivalences:
-            if test.value is not None or not self._may_have(own.event, test.name):
-                continue
-            before = self.components[: index + 1 if element is Element.CURRENT else index]
-            sure = [item for item in before if always_has(bound, item.event, test.name)]
-            if sure:
-                its = Element.FIRST if sure[0].is_kleene else Element.SINGLE
-                mine = Attribute(own.variable, test.name, element)
-                found.append(Comparison("=", mine, Attribute(sure[0].variable, test.name, its)))
-            elif any(self._may_have(item.event, test.name) for item in before):
-                found.append(Equivalence(test.name))
-        return tuple(found)
-
-    def _fixed(self, index: int, element: Element) -> tuple[Expression, ...]:
-        """`[attr = v]` for the event at hand."""
-        event = self.components[index].event
-        return tuple(
-            item
-            for item in fixed_values(self._bound, (event,))
-            if isinstance(item, Comparison) and isinstance(item.left, Attribute) and item.left.element is element
-        )
-
-    def _may_have(self, event: Event, attribute: str) -> bool:
-        return not all(self._bound.lacks(event_type, attribute) for event_type in event.types)
+        """The equivalence tests with the events before (step 2), of which a further element's are those of its component."""
+        before = self.components[: index + 1 if element is Element.CURRENT else index]
+        return agreements(self._bound, self.components[index].event, element, [item.event for item in before])
 
     def _window(self, index: int, element: Element) -> Within | None:
-        """The window between the first event of the run and the one at hand; the first event needs none."""
-        bound, own = self._bound, self.components[index]
+        """The window between the first event of the run and the current one; the first event needs none."""
         if index == 0 and element in (Element.FIRST, Element.SINGLE):
             return None
-        first = state_names(self.components[0].event)[0]
-        names = state_names(own.event)
-        if element is Element.LAST:
-            last = f"{name_text(own.variable)}[{name_text(own.variable)}.LEN]"
-        else:
-            last = names[1] if element is Element.CURRENT else names[0]
-        if bound.count_window is not None:
-            text = f"position({last}) - position({first}) < {bound.count_window:,}"
-            return Within(last, first, bound.count_window, text)
-        if bound.window is None:
-            return None
-        time = name_text(bound.schema.time)
-        return Within(last, first, bound.window, f"{last}.{time} - {first}.{time} < {length_text(bound)}")
+        event = self.components[index].event
+        names = state_names(event)
+        last = {Element.LAST: end_text(event), Element.CURRENT: names[-1]}.get(element, names[0])
+        return within(self._bound, [last], [start_text(self.components[0].event)])
+
+
+def _first_element(component: Component) -> Element:
+    return Element.FIRST if component.is_kleene else Element.SINGLE
 
 
 def _each(condition: Expression, variable: str) -> bool:
@@ -344,3 +338,82 @@ def _each(condition: Expression, variable: str) -> bool:
     return any(
         isinstance(node, Attribute) and node.variable == variable and node.element is Element.EACH for node in walk(condition)
     )
+
+
+# --- what all automata ask --------------------------------------------------------------------------------------------
+
+
+def type_tests(bound: BoundQuery, event: Event, element: Element) -> tuple[Expression, ...]:
+    """The type test of an element of a component, where there is a column of types."""
+    if bound.schema.type is None:
+        return ()
+    attribute = Attribute(event.variable, bound.schema.type, element)
+    if len(event.types) == 1:
+        return (Comparison("=", attribute, Literal(event.types[0])),)
+    return (In(attribute, tuple(Literal(name) for name in event.types)),)
+
+
+def fixed_tests(bound: BoundQuery, event: Event, element: Element) -> tuple[Expression, ...]:
+    """`[attr = v]` for an element of a component."""
+    return tuple(
+        Comparison("=", Attribute(event.variable, test.name, element), test.value)
+        for test in bound.equivalences
+        if isinstance(test.value, Literal) and _may_have(bound, event, test.name)
+    )
+
+
+def agreements(bound: BoundQuery, event: Event, element: Element, before: Iterable[Event]) -> tuple[Expression, ...]:
+    """The equivalence tests in canonical form: a comparison with the first of the events before that surely has the attribute.
+
+    Where none is sure to have it, the test stands as it is written: those that have it agree.
+    """
+    found: list[Expression] = []
+    for test in bound.equivalences:
+        if test.value is not None or not _may_have(bound, event, test.name):
+            continue
+        sure = [item for item in before if always_has(bound, item, test.name)]
+        if sure:
+            its = Attribute(sure[0].variable, test.name, Element.FIRST if sure[0].is_kleene else Element.SINGLE)
+            found.append(Comparison("=", Attribute(event.variable, test.name, element), its))
+        elif element in (Element.CURRENT, Element.EACH) or any(_may_have(bound, item, test.name) for item in before):
+            found.append(Equivalence(test.name))
+    return tuple(found)
+
+
+def _may_have(bound: BoundQuery, event: Event, attribute: str) -> bool:
+    return not all(bound.lacks(event_type, attribute) for event_type in event.types)
+
+
+def within(bound: BoundQuery, last: Sequence[str], first: Sequence[str]) -> Within | None:
+    """The window between the latest of some events and the earliest of others; `now` is a time."""
+    if bound.count_window is not None:
+        length, size = bound.count_window, f"{bound.count_window:,}"
+        ends, starts = ([f"position({name})" for name in names] for names in (last, first))
+    elif bound.window is not None:
+        length, size = bound.window, length_text(bound)
+        time = name_text(bound.schema.time)
+        ends, starts = ([name if name == "now" else f"{name}.{time}" for name in names] for names in (last, first))
+    else:
+        return None
+    text = f"{one_of('max', ends)} - {one_of('min', starts)} < {size}"
+    return Within(one_of("max", last), one_of("min", first), length, text)
+
+
+def start_text(event: Event) -> str:
+    """The first event of a component, as an identifier."""
+    return state_names(event)[0]
+
+
+def end_text(event: Event) -> str:
+    """The last event of a component, as an identifier."""
+    name = name_text(event.variable)
+    return f"{name}[{name}.LEN]" if event.is_kleene else name
+
+
+def one_of(function: str, names: Sequence[str]) -> str:
+    """The one name, or the function of several.
+
+    >>> one_of("max", ["a"]), one_of("max", ["a", "b"])
+    ('a', 'max(a, b)')
+    """
+    return f"{function}({', '.join(names)})" if len(names) > 1 else "".join(names)

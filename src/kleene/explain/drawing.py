@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
 
 from kleene.explain.automata import FINAL, Edge, EdgeKind, StateGraph, state_graph
-from kleene.explain.lazy_automata import Action, LazyEdge, LazyGraph, chain_graph, eager_graph, tree_graph
-from kleene.explain.plans import AnyPlan, operators
+from kleene.explain.lazy_automata import chain_graph, eager_graph, tree_graph
+from kleene.explain.plans import operators
 from kleene.pattern.text import query_text
-from kleene.plan.automaton.nfa import NfaPlan
-from kleene.plan.lazy.lazy import LazyPlan
+from kleene.plan.contract import Plan
+from kleene.plan.patterns import LazyPlan, is_lazy, runs_automata
 
 MARGIN = 24
 LINE = 18
@@ -121,7 +121,7 @@ class _Sketch:
     omitted: int = 0
 
 
-def svg(plan: AnyPlan, *, optimized: bool = True) -> str:
+def svg(plan: Plan, *, optimized: bool = True) -> str:
     """A plan as an SVG document; `optimized=False` draws automata as the basic compilation gives them (steps 1-4)."""
     sketches = _sketches(plan, optimized)
     picture = _automata(sketches) if sketches else _operators(plan)
@@ -130,23 +130,11 @@ def svg(plan: AnyPlan, *, optimized: bool = True) -> str:
     return picture.document(title, "\n".join(described))
 
 
-def _sketches(plan: AnyPlan, optimized: bool) -> list[_Sketch]:
+def _sketches(plan: Plan, optimized: bool) -> list[_Sketch]:
     """The automata of a plan, one for each branch; none of a plan that has no automaton."""
-    if isinstance(plan, NfaPlan):
-        return [_of_states(state_graph(plan.bound, branch, optimized=optimized)) for branch in plan.bound.branches]
-    return _of_lazy(plan) if isinstance(plan, LazyPlan) else []
-
-
-def _of_states(graph: StateGraph) -> _Sketch:
-    return _Sketch(graph.states, tuple(map(_of_edge, graph.edges)), tuple(graph.lines()))
-
-
-def _of_edge(edge: Edge) -> _Line:
-    kind = edge.kind.value
-    style = kind if edge.kind in (EdgeKind.IGNORE, EdgeKind.PROCEED) else ""
-    name = f"{_short(edge.source)} {kind}"
-    above = edge.kind is EdgeKind.TAKE
-    return _Line(edge.source, edge.target, kind, name, edge.formula.parts(), str(edge), style, above)
+    if runs_automata(plan):
+        return [_sketch(state_graph(plan.bound, branch, optimized=optimized)) for branch in plan.bound.branches]
+    return _of_lazy(plan) if is_lazy(plan) else []
 
 
 def _of_lazy(plan: LazyPlan) -> list[_Sketch]:
@@ -162,22 +150,23 @@ def _of_lazy(plan: LazyPlan) -> list[_Sketch]:
             graph = eager_graph(plan.bound, pattern)
         else:
             graph = chain_graph(plan.bound, pattern, [branch.variables[index] for index in order])
-        found.append(_of_lazy_graph(graph, is_tree))
+        found.append(_sketch(graph, is_tree))
     return found
 
 
-def _of_lazy_graph(graph: LazyGraph, is_tree: bool) -> _Sketch:
-    edges = [edge for edge in graph.edges if not is_tree or (edge.action is Action.TAKE and edge.target in graph.states)]
-    return _Sketch(graph.states, tuple(map(_of_lazy_edge, edges)), tuple(graph.lines()), is_tree, graph.omitted)
+def _sketch(graph: StateGraph, is_tree: bool = False) -> _Sketch:
+    edges = [edge for edge in graph.takes if edge.target in graph.states] if is_tree else graph.edges
+    return _Sketch(graph.states, tuple(map(_line, edges)), tuple(graph.lines()), is_tree, graph.omitted)
 
 
-def _of_lazy_edge(edge: LazyEdge) -> _Line:
-    kind, names = edge.action.value, ", ".join(edge.names)
-    take = edge.action is Action.TAKE
-    label = f"{kind}({_short(names)})"
+def _line(edge: Edge) -> _Line:
+    kind = edge.kind.value
+    names = f"({_short(', '.join(edge.names))})" if edge.names else ""
     parts = edge.parts() if edge.scope is None else (f"in {edge.scope}", *(part for part in edge.parts() if part != "TRUE"))
-    style, above = ("", False) if take else (kind, edge.action is Action.STORE)
-    return _Line(edge.source, edge.target, label if take else kind, f"{edge.source} {label}", parts, str(edge), style, above)
+    label = kind + names if edge.kind is EdgeKind.TAKE else kind
+    style = "" if edge.kind in (EdgeKind.BEGIN, EdgeKind.TAKE) else kind
+    above = edge.kind in (EdgeKind.TAKE, EdgeKind.STORE)
+    return _Line(edge.source, edge.target, label, f"{_short(edge.source)} {kind}{names}", parts, str(edge), style, above)
 
 
 @dataclass(slots=True)
@@ -434,7 +423,7 @@ def _wrapped(parts: Iterable[str]) -> list[str]:
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
-def _operators(plan: AnyPlan) -> Picture:
+def _operators(plan: Plan) -> Picture:
     """Boxes from the result at the top down to the events, with arrows in the direction of the data."""
     picture = Picture()
     boxes = [

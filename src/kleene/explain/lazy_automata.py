@@ -20,153 +20,70 @@ Cost: a tree of n components has some n! e states. Only its first layers are mad
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from math import perm
 
-from kleene.explain.automata import FINAL, Formula, Within, length_text
+from kleene.explain.automata import (
+    FINAL,
+    Edge,
+    EdgeKind,
+    Formula,
+    Scope,
+    StateGraph,
+    Within,
+    agreements,
+    end_text,
+    fixed_tests,
+    start_text,
+    type_tests,
+    within,
+)
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.normalize import Branch
 from kleene.pattern.operators import Event
-from kleene.pattern.predicates import (
-    Attribute,
-    Comparison,
-    Element,
-    Equivalence,
-    Expression,
-    In,
-    Length,
-    Literal,
-    variables,
-)
+from kleene.pattern.predicates import Comparison, Element, Expression, Length, Literal, variables
 from kleene.pattern.text import name_text
-from kleene.plan.analysis.keys import always_has
 
 MOST_STATES = 64
 """How many states of a tree are made unless more are asked for: all of four components (42), three layers of five (26)."""
 
-TRUE = Formula()
 
-
-class Action(enum.Enum):
-    """What an automaton does with an event (sections 3.2 and 4)."""
-
-    TAKE = "take"
-    """Adds it to the partial match."""
-    STORE = "store"
-    """Keeps it in the input buffer, for a later take."""
-    IGNORE = "ignore"
-    """Passes it over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Where a take edge looks for events: after the latest of some bound events and before the earliest of others.
-
-    >>> str(Scope()), str(Scope(("a",), ("c", "d")))
-    ('(start, finish)', '(a, min(c, d))')
-    """
-
-    after: tuple[str, ...] = ()
-    """Identifiers of events; none is the keyword *start*: from the beginning of the input buffer."""
-    before: tuple[str, ...] = ()
-    """None is the keyword *finish*: events that are still to come are taken too."""
-
-    def __str__(self) -> str:
-        return f"({one_of('max', self.after) or 'start'}, {one_of('min', self.before) or 'finish'})"
-
-
-@dataclass(frozen=True, slots=True)
-class LazyEdge:
-    """An edge between two states."""
-
-    action: Action
-    source: str
-    target: str
-    names: tuple[str, ...]
-    """The components whose events it is for."""
-    formula: Formula = TRUE
-    scope: Scope | None = None
-    """Of a take edge that looks into the input buffer."""
-    distinct: tuple[str, ...] = ()
-    """Bound events that the one taken must not be, though nothing orders them."""
-    guard: str | None = None
-    """In a tree, what must be true of the input buffer: `nonempty(a, b)` (p_ne), `most_selective(a)` (p_se)."""
-
-    @property
-    def label(self) -> str:
-        return f"{self.action.value}({', '.join(self.names)})"
-
-    def parts(self) -> tuple[str, ...]:
-        """The texts of the conjuncts; the scope is not among them."""
-        own = self.formula.parts() if self.formula != TRUE else ()
-        apart = tuple(f"distinct from {name}" for name in self.distinct)
-        return (*((self.guard,) if self.guard else ()), *own, *apart) or ("TRUE",)
-
-    def __str__(self) -> str:
-        scope = "" if self.scope is None else f" {self.scope}"
-        return f"{self.source} {self.label} {self.target}{scope}: {' AND '.join(self.parts())}"
-
-
-@dataclass(frozen=True, slots=True)
-class LazyGraph:
-    """The states from the start to F, and the edges, those of a state together."""
-
-    states: tuple[str, ...]
-    edges: tuple[LazyEdge, ...]
-    omitted: int = 0
-    """States of a tree that were not made."""
-
-    @property
-    def takes(self) -> tuple[LazyEdge, ...]:
-        return tuple(edge for edge in self.edges if edge.action is Action.TAKE)
-
-    def lines(self) -> list[str]:
-        """The graph as text: a line of states, then a line an edge."""
-        lines = [f"states {' '.join(self.states)}", *map(str, self.edges)]
-        return [*lines, f"and {self.omitted:,} more states"] if self.omitted else lines
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-
-def eager_graph(bound: BoundQuery, branch: Branch) -> LazyGraph:
+def eager_graph(bound: BoundQuery, branch: Branch) -> StateGraph:
     """The eager NFA of a branch that is a sequence."""
     assert branch.is_sequence, "events are taken in the order of the stream"
     conditions = _Conditions(bound, branch)
     every = conditions.names(range(len(branch.positives)))
-    edges: list[LazyEdge] = []
+    edges: list[Edge] = []
     for index in range(len(branch.positives)):
         state, have = f"q{index + 1}", range(index)
-        edges.append(LazyEdge(Action.IGNORE, state, state, every, Formula((), conditions.still_open(have))))
+        edges.append(Edge(EdgeKind.IGNORE, state, state, Formula((), conditions.still_open(have)), every))
         taken = conditions.formula(have, index)
-        edges.append(LazyEdge(Action.TAKE, state, _state(branch, index + 1), conditions.names((index,)), taken))
-    return LazyGraph(_chain_states(branch), tuple(edges))
+        edges.append(Edge(EdgeKind.TAKE, state, _state(branch, index + 1), taken, conditions.names((index,))))
+    return StateGraph(_chain_states(branch), tuple(edges))
 
 
-def chain_graph(bound: BoundQuery, branch: Branch, order: Sequence[str]) -> LazyGraph:
+def chain_graph(bound: BoundQuery, branch: Branch, order: Sequence[str]) -> StateGraph:
     """The chain NFA of a branch that binds its variables in the given order."""
     conditions = _Conditions(bound, branch)
     sequence = _indices(branch, order)
-    edges: list[LazyEdge] = []
+    edges: list[Edge] = []
     for position, component in enumerate(sequence):
         state, have, later = f"q{position + 1}", sequence[:position], sequence[position + 1 :]
         if have:
-            edges.append(LazyEdge(Action.IGNORE, state, state, conditions.names(have)))
+            edges.append(Edge(EdgeKind.IGNORE, state, state, names=conditions.names(have)))
         if later:
-            edges.append(LazyEdge(Action.STORE, state, state, conditions.names(later)))
+            edges.append(Edge(EdgeKind.STORE, state, state, names=conditions.names(later)))
         edges.append(conditions.take(state, _state(branch, position + 1), have, component))
-    return LazyGraph(_chain_states(branch), tuple(edges))
+    return StateGraph(_chain_states(branch), tuple(edges))
 
 
-def tree_graph(bound: BoundQuery, branch: Branch, *, most: int = MOST_STATES) -> LazyGraph:
-    """The tree NFA of a branch: the layers that have no more than so many states together, and their edges."""
+def tree_graph(bound: BoundQuery, branch: Branch, *, most: int = MOST_STATES) -> StateGraph:
+    """The tree NFA of a branch: the layers that have at most `most` states together, and their edges."""
     conditions = _Conditions(bound, branch)
     made = _orders(branch, most)
     edges = [edge for order in made for edge in _tree_edges(branch, conditions, order)]
     omitted = tree_size(branch.positives) - len(made) - 1
-    return LazyGraph((*(_tree_state(branch, order) for order in made), FINAL), tuple(edges), omitted)
+    return StateGraph((*(_tree_state(branch, order) for order in made), FINAL), tuple(edges), omitted)
 
 
 def tree_size(events: Sequence[Event]) -> int:
@@ -197,27 +114,6 @@ def scope_of(events: Sequence[Event], precedes: Collection[tuple[int, int]], hav
     )
 
 
-def start_text(event: Event) -> str:
-    """The first event of a component, as an identifier."""
-    name = name_text(event.variable)
-    return f"{name}[1]" if event.is_kleene else name
-
-
-def end_text(event: Event) -> str:
-    """The last event of a component, as an identifier."""
-    name = name_text(event.variable)
-    return f"{name}[{name}.LEN]" if event.is_kleene else name
-
-
-def one_of(function: str, names: Sequence[str]) -> str:
-    """The one name, or the function of several.
-
-    >>> one_of("max", ["a"]), one_of("max", ["a", "b"])
-    ('a', 'max(a, b)')
-    """
-    return f"{function}({', '.join(names)})" if len(names) > 1 else "".join(names)
-
-
 def _first(indices: Collection[int], precedes: Collection[tuple[int, int]]) -> list[int]:
     """Those that none of the others precedes, in order of appearance."""
     return sorted(index for index in indices if not any((other, index) in precedes for other in indices))
@@ -246,7 +142,7 @@ def _state(branch: Branch, index: int) -> str:
 
 
 def _orders(branch: Branch, most: int) -> list[tuple[int, ...]]:
-    """The orders of taking some, but not all, components: layer by layer, while there are no more than so many."""
+    """The orders of taking some, but not all, components: layer by layer, while there are at most `most`."""
     layer: list[tuple[int, ...]] = [()]
     found: list[tuple[int, ...]] = []
     for _ in branch.positives:
@@ -271,27 +167,25 @@ def _tree_state(branch: Branch, order: tuple[int, ...]) -> str:
     return "q" + (separator.join(str(index + 1) for index in order) or "0")
 
 
-def _tree_edges(branch: Branch, conditions: _Conditions, order: tuple[int, ...]) -> list[LazyEdge]:
+def _tree_edges(branch: Branch, conditions: _Conditions, order: tuple[int, ...]) -> list[Edge]:
     """The edges of a state. Where one component may be taken, it is the most selective."""
     state = _tree_state(branch, order)
     rest = [index for index in range(len(branch.positives)) if index not in order]
     present = f"nonempty({', '.join(conditions.names(rest))})"
     edges = []
     if order:
-        edges.append(LazyEdge(Action.IGNORE, state, state, conditions.names(order)))
+        edges.append(Edge(EdgeKind.IGNORE, state, state, names=conditions.names(order)))
     takeable = _takeable(branch, order)
+    guards: dict[int, list[str]] = {component: [present] for component in takeable}
+    if len(takeable) > 1:
+        for component in takeable:
+            guards[component].append(f"most_selective({conditions.names((component,))[0]})")
     for component in rest:
-        names = conditions.names((component,))
-        selective = f"most_selective({names[0]})" if len(takeable) > 1 else None
-        if component in takeable:
-            waits = f"NOT {present} OR NOT {selective}" if selective else f"NOT {present}"
-            edges.append(LazyEdge(Action.STORE, state, state, names, guard=waits))
-        else:
-            edges.append(LazyEdge(Action.STORE, state, state, names))
+        waits = " OR ".join(f"NOT {guard}" for guard in guards.get(component, ())) or None
+        edges.append(Edge(EdgeKind.STORE, state, state, names=conditions.names((component,)), guard=waits))
     for component in takeable:
-        selective = f" AND most_selective({conditions.names((component,))[0]})" if len(takeable) > 1 else ""
         target = _tree_state(branch, (*order, component))
-        edges.append(conditions.take(state, target, order, component, guard=present + selective))
+        edges.append(conditions.take(state, target, order, component, guard=" AND ".join(guards[component])))
     return edges
 
 
@@ -313,12 +207,12 @@ class _Conditions:
             for event in (self._events[index] for index in sorted(indices))
         )
 
-    def take(self, source: str, target: str, have: Collection[int], component: int, *, guard: str | None = None) -> LazyEdge:
+    def take(self, source: str, target: str, have: Collection[int], component: int, *, guard: str | None = None) -> Edge:
         """The edge that takes a component when others are bound."""
         scope = scope_of(self._events, self._precedes, have, component)
         formula = self.formula(have, component)
         distinct = self.names(unordered_alike(self._events, self._precedes, have, component))
-        return LazyEdge(Action.TAKE, source, target, self.names((component,)), formula, scope, distinct, guard)
+        return Edge(EdgeKind.TAKE, source, target, formula, self.names((component,)), scope, distinct, guard)
 
     def formula(self, have: Collection[int], component: int) -> Formula:
         """What is asked of a component when others are bound."""
@@ -330,15 +224,17 @@ class _Conditions:
             for conjunct in self._bound.conjuncts
             if (read := variables(conjunct)) <= decided and (event.variable in read or not (read or before))
         ]
-        tests = (*self._types(event), *self._agreements(have, component), *self._fixed(event))
+        element = Element.EACH if event.is_kleene else Element.SINGLE
+        agreed = agreements(self._bound, event, element, [self._events[index] for index in have])
+        tests = (*type_tests(self._bound, event, element), *agreed, *fixed_tests(self._bound, event, element))
         return Formula(tuple(dict.fromkeys((*tests, *own, *_lengths(event)))), self._window(have, component))
 
     def still_open(self, have: Collection[int]) -> Within | None:
-        """The timing predicate p_t on the event at hand, whatever it is; none before the first is bound."""
+        """The timing predicate p_t on the current event, whatever it is; none before the first is bound."""
         if not have:
             return None
         first = [start_text(self._events[index]) for index in _first(have, self._precedes)]
-        return self._within(["now"], first)
+        return within(self._bound, ["now"], first)
 
     def _window(self, have: Collection[int], component: int) -> Within | None:
         """The window, unless events bound before decide it."""
@@ -347,63 +243,8 @@ class _Conditions:
         alone = not have and not self._events[component].is_kleene
         if alone or component not in (*first, *last):
             return None
-        return self._within(
-            [end_text(self._events[index]) for index in last], [start_text(self._events[index]) for index in first]
-        )
-
-    def _within(self, last: list[str], first: list[str]) -> Within | None:
-        bound = self._bound
-        if bound.count_window is not None:
-            length, size = bound.count_window, f"{bound.count_window:,}"
-            ends, starts = ([f"position({name})" for name in names] for names in (last, first))
-        elif bound.window is not None:
-            length, size = bound.window, length_text(bound)
-            time = name_text(bound.schema.time)
-            ends, starts = ([name if name == "now" else f"{name}.{time}" for name in names] for names in (last, first))
-        else:
-            return None
-        text = f"{one_of('max', ends)} - {one_of('min', starts)} < {size}"
-        return Within(one_of("max", last), one_of("min", first), length, text)
-
-    def _types(self, event: Event) -> tuple[Expression, ...]:
-        """The type test, where there is a column of types."""
-        column, types = self._bound.schema.type, event.types
-        if column is None:
-            return ()
-        attribute = _attribute(event, column)
-        if len(types) == 1:
-            return (Comparison("=", attribute, Literal(types[0])),)
-        return (In(attribute, tuple(Literal(name) for name in types)),)
-
-    def _fixed(self, event: Event) -> tuple[Expression, ...]:
-        """`[attr = v]` for the component."""
-        return tuple(
-            Comparison("=", _attribute(event, test.name), test.value)
-            for test in self._bound.equivalences
-            if isinstance(test.value, Literal) and self._may_have(event, test.name)
-        )
-
-    def _agreements(self, have: Collection[int], component: int) -> tuple[Expression, ...]:
-        """The equivalence tests: a comparison with the first bound event that surely has the attribute.
-
-        Where none is sure to have it, the test stands as it is written: those that have it agree.
-        """
-        found: list[Expression] = []
-        event = self._events[component]
-        bound_events = [self._events[index] for index in have]
-        for test in self._bound.equivalences:
-            if test.value is not None or not self._may_have(event, test.name):
-                continue
-            sure = [item for item in bound_events if always_has(self._bound, item, test.name)]
-            if sure:
-                its = Attribute(sure[0].variable, test.name, Element.FIRST if sure[0].is_kleene else Element.SINGLE)
-                found.append(Comparison("=", _attribute(event, test.name), its))
-            elif any(self._may_have(item, test.name) for item in bound_events) or event.is_kleene:
-                found.append(Equivalence(test.name))
-        return tuple(found)
-
-    def _may_have(self, event: Event, attribute: str) -> bool:
-        return not all(self._bound.lacks(event_type, attribute) for event_type in event.types)
+        ends, starts = [end_text(self._events[index]) for index in last], [start_text(self._events[index]) for index in first]
+        return within(self._bound, ends, starts)
 
 
 def unordered_alike(
@@ -417,10 +258,6 @@ def unordered_alike(
         and (index, component) not in precedes
         and (component, index) not in precedes
     ]
-
-
-def _attribute(event: Event, name: str) -> Attribute:
-    return Attribute(event.variable, name, Element.EACH if event.is_kleene else Element.SINGLE)
 
 
 def _lengths(event: Event) -> tuple[Expression, ...]:

@@ -7,15 +7,29 @@ events are (`kleene.runtime`).
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kleene.common.errors import BindingError, DataError, PlanningError, Problem, nearest
+from kleene.common.schema import schema_of_arrow
+from kleene.interfaces.functions import functions_of
 from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
-from kleene.interfaces.options import Options, _known_statistics, make_options, options_of
+from kleene.interfaces.options import (
+    EventOptions,
+    ExploreOptions,
+    MatchOptions,
+    Options,
+    known_statistics,
+    options_of,
+    takes_options,
+)
+from kleene.language.parser import parse
+from kleene.language.printer import to_text
+from kleene.pattern.bind import bind
 from kleene.pattern.policies import LogicalQuery, Strategy
+from kleene.pattern.timeouts import timed_out
+from kleene.pattern.validate import validate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +40,7 @@ if TYPE_CHECKING:
     from kleene.interfaces.why_not.report import WhyNot
     from kleene.pattern.bound import BoundQuery
     from kleene.pattern.registered import Function
-    from kleene.plan.optimizer import Plan
+    from kleene.plan.contract import Plan
     from kleene.plan.order.statistics import Statistics
 
 
@@ -50,7 +64,6 @@ class Query:
         return self.logical.name
 
     def __str__(self) -> str:
-        from kleene.language.printer import to_text
 
         return to_text(self.logical)
 
@@ -59,30 +72,8 @@ class Query:
 
         return query_html(str(self))
 
-    def match(
-        self,
-        events: Any,
-        *,
-        time: str,
-        type: str | None = None,
-        partition_by: str | Sequence[str] = (),
-        order_by: str | Sequence[str] = (),
-        ties: str = "error",
-        schema: Mapping[str, Sequence[str]] | None = None,
-        bad_rows: str | None = None,
-        params: Mapping[str, object] | None = None,
-        plan: Any = None,
-        output: str = "verbose",
-        columns: str | Sequence[str] = (),
-        limits: Any = None,
-        stats: Any = None,
-        watermark: str | int | None = None,
-        buckets: int | None = None,
-        max_events: int = 50_000_000,
-        on_error: str | None = None,
-        budget: Any = None,
-        max_ahead: str | dt.timedelta | None = None,
-    ) -> Any:
+    @takes_options(MatchOptions)
+    def match(self, events: Any, **options: Unpack[MatchOptions]) -> Any:
         """All matches of the query in the events.
 
         `events` is a Spark DataFrame, and the result then a lazy Spark DataFrame, of a stream a streaming one; or a pyarrow
@@ -91,62 +82,11 @@ class Query:
 
         Args:
             events: The events; a table in any order, a stream of batches in stream order.
-            time: The column of timestamps (or of integers; the window is then a plain number).
-            type: The column of event types; without it every row has the one type that the pattern names.
-            partition_by: Attributes on which all events of a match must agree, as `[attr]` in WHERE.
-            order_by: Columns that order events of equal time; without them such events are simultaneous.
-            ties: Where a total order is needed and two events tie: "error", or "arrival" to take rows as they come.
-            schema: The attributes of each event type, as {type: [attribute, ...]}.
-            bad_rows: What to do with rows whose time, key or type is NULL, or whose type `schema` does not list: "error",
-                "quarantine" (set aside, see `run`) or "drop". Without it "error", in a stream "quarantine".
-            params: Values of the names that the query leaves open.
-            plan: Forces the plan's choices, see `kleene.plan.options`.
-            output: "verbose" has a row per match; "compressed" the shared match buffer as data, to be counted, sampled and read
-                with `kleene.count`, `kleene.sample`, `kleene.matches` and `kleene.expand`.
-            columns: The columns that matches are to have, in this order; all of them unless said. Others are not computed:
-                where matches are many, their ids take as long as finding them, and on Spark receiving all columns takes longer.
-            limits: Bounds on live runs, on matches per event and per run, on partial matches, on memory and on the size of
-                conditions, and what happens at the first two, as {"runs": ..., "matches": ..., "policy": "error" |
-                "keep_newest" | "sample"}; see `kleene.plan.limits`.
-            stats: What is known of the events, for the planner: from `statistics`, or as {"rates": {"a": 20}, "selectivities":
-                {"a.x < b.x": 0.1}}. Without it the planner looks at the events as they come.
-            watermark: Of a stream: how much later than others events may come, as Spark's `withWatermark` has it
-                ("10 seconds"), or a number where time is one. An event that comes later still is late, see `run`.
-            buckets: Of a stream: over how many buckets keys are spread; without it as many as there are shuffle partitions.
-            max_events: Of a stream: how many events, and keys with counters, one bucket may keep. A stream that needs more
-                stops, and loses nothing.
-            on_error: Of a stream: what a query that fails does: "stop" the stream, or "suspend" that query, which is a row
-                of `problems`, while the others run on. Without it "stop"; of rules "suspend".
-            budget: Of a stream: what each query may use in one bucket and micro-batch; one that uses more fails. The default is
-                {"seconds": 60, "matches": 1_000_000, "megabytes": 1_000}; where a failure stops the stream,
-                there is none unless given.
-            max_ahead: Of a stream: how far ahead of the clock the time of a row may be, as "1 day". One that is further ahead
-                is a bad row and does not move the watermark. Without it every time counts, as in a table.
         """
-        options = make_options(
-            time,
-            type,
-            partition_by,
-            order_by,
-            ties,
-            schema,
-            bad_rows,
-            params,
-            plan,
-            output,
-            columns,
-            limits,
-            stats,
-            watermark,
-            buckets,
-            max_events,
-            on_error,
-            budget,
-            max_ahead,
-        )
-        return self.run_for(events, options).matches
+        return self.run_for(events, options_of(options)).matches
 
-    def run(self, events: Any, **options: Any) -> Any:
+    @takes_options(MatchOptions)
+    def run(self, events: Any, **options: Unpack[MatchOptions]) -> Any:
         """Like `match`, but gives the whole run: `matches`, `bad_rows` (with a reason each) and, embedded, `metrics`.
 
         >>> import pyarrow as pa
@@ -157,7 +97,8 @@ class Query:
         """
         return self.run_for(events, options_of(options))
 
-    def explain(self, events: Any, *, analyze: bool = False, **options: Any) -> Any:
+    @takes_options(MatchOptions)
+    def explain(self, events: Any, *, analyze: bool = False, **options: Unpack[MatchOptions]) -> Any:
         """The plan for events like these as `Explained`: `str()` of it is the text of the plan, `plan` the plan itself.
 
         Only the schema of the events is read, unless `analyze` asks to run the plan and its alternatives over (the first of)
@@ -174,7 +115,8 @@ class Query:
 
         return Explained(self.plan_for(arrow_schema_of(events), given))
 
-    def statistics(self, events: Any, *, fraction: float | None = None, **options: Any) -> Statistics:
+    @takes_options(MatchOptions)
+    def statistics(self, events: Any, *, fraction: float | None = None, **options: Unpack[MatchOptions]) -> Statistics:
         """How often each component finds an event and how often conditions hold, measured on events: for `stats=`.
 
         Of a table a sample is read, of a Spark DataFrame everything once (or a random `fraction`). A stream of batches is used
@@ -185,7 +127,7 @@ class Query:
         >>> query("PATTERN SEQ(A a, B b) WITHIN 4").statistics(events, time="ts", type="type").rates
         {'a': 0.75, 'b': 0.25}
         """
-        from kleene.plan.lazy.lazy import plan_lazy
+        from kleene.plan.optimizer import plan_matches
         from kleene.plan.options import LazyOptions
 
         given = options_of(options)
@@ -197,7 +139,7 @@ class Query:
             from kleene.runtime.spark.frame import arrow_schema
             from kleene.runtime.spark.statistics import collect_spark
 
-            plan = plan_lazy(self._bind(arrow_schema(events), given), LazyOptions())
+            plan = plan_matches(self._bind(arrow_schema(events), given), LazyOptions())
             return collect_spark(plan.bound, plan.scanned, plan.conditions, plan.partition, events, fraction=fraction)
         import pyarrow as pa
 
@@ -205,11 +147,12 @@ class Query:
         from kleene.runtime.embedded import event_stream, in_stream_order
 
         stream = event_stream(events)
-        plan = plan_lazy(self._bind(stream.schema, given), LazyOptions())
+        plan = plan_matches(self._bind(stream.schema, given), LazyOptions())
         if isinstance(stream, pa.Table):
             stream = in_stream_order(stream, plan.bound.schema)
         return collect_arrow(plan.bound, plan.scanned, plan.conditions, plan.partition, stream)
 
+    @takes_options(EventOptions)
     def why_not(
         self,
         events: Any,
@@ -218,7 +161,7 @@ class Query:
         since: Any = None,
         until: Any = None,
         nearest: int = 5,
-        **options: Any,
+        **options: Unpack[EventOptions],
     ) -> WhyNot:
         """How far the pattern got over some events, which constraint stopped it, and the nearest misses.
 
@@ -238,7 +181,8 @@ class Query:
 
         return why_not(self, events, key, since, until, nearest, options)
 
-    def explore(self, events: Any, **options: Any) -> Explorer:
+    @takes_options(ExploreOptions)
+    def explore(self, events: Any, **options: Unpack[ExploreOptions]) -> Explorer:
         """The matches on a page: a timeline of the events with the matches over it, to look at in a browser or a notebook.
 
         `events` and `options` are those of `match`. `key`, `since` and `until` choose some of the events, as in `why_not`; a
@@ -253,8 +197,8 @@ class Query:
         from kleene.interfaces.composition.queries import Queries
         from kleene.interfaces.explorer.explore import explore
 
-        stats = options.pop("stats", None)
-        return explore(Queries({self.name: self}), events, stats=None if stats is None else {self.name: stats}, **options)
+        stats = options.get("stats")
+        return explore(Queries({self.name: self}), events, {**options, "stats": None if stats is None else {self.name: stats}})
 
     def timed_out(self) -> dict[str, Query]:
         """Queries, by name, for partial matches that timed out: the query and these make a workload.
@@ -265,8 +209,6 @@ class Query:
         >>> list(query("PATTERN SEQ(A a, B b, C c) WITHIN 1 hour", name="steps").timed_out())
         ['steps_without_b', 'steps_without_c']
         """
-        from kleene.pattern.timeouts import timed_out
-
         named = {f"{self.name}_without_{variable}": partial for variable, partial in timed_out(self.logical)}
         return {name: query(partial, name=name) for name, partial in named.items()}
 
@@ -285,7 +227,7 @@ class Query:
             ties=options.ties,
             output=options.output,
             limits=options.limits,
-            statistics=_known_statistics(options.stats),
+            statistics=known_statistics(options.stats),
         )
         if kept:
             self._planned[:] = [(events, options, plan)]
@@ -293,9 +235,6 @@ class Query:
 
     def _bind(self, events: pa.Schema, options: Options) -> BoundQuery:
         """The query bound to events with an Arrow schema."""
-        from kleene.common.schema import schema_of_arrow
-        from kleene.pattern.bind import bind
-
         if options.bad_rows == "quarantine" and "reason" in events.names:
             message = "the events have a column 'reason', which is what bad_rows='quarantine' calls the reason of a bad row"
             raise BindingError(Problem(message, hint="rename the column"))
@@ -308,7 +247,8 @@ class Query:
 
         return build_matcher(self.plan_for(events, options), events, bad_rows=options.bad_rows or "error", **tuning)
 
-    def trace(self, events: Any, *, label: str | None = None, **options: Any) -> Trace:
+    @takes_options(MatchOptions)
+    def trace(self, events: Any, *, label: str | None = None, **options: Unpack[MatchOptions]) -> Trace:
         """The runs of the query's automaton and the shared match buffer after each event of a small table, as SASE+ shows them.
 
         Events are called e1, e2, ... in stream order, or by their values in the column `label`. See `kleene.explain.trace`.
@@ -349,13 +289,13 @@ class Query:
 
             plan = self.plan_for(arrow_schema(events), options)
             return run_spark(plan, events, bad_rows=options.bad_rows or "error", columns=options.columns)
-        from kleene.engine.build import build_matcher
-        from kleene.runtime.embedded import event_stream, run_embedded
+        from kleene.runtime.embedded import event_stream, run_unit
+        from kleene.runtime.units import PlannedQuery
 
         stream = event_stream(events)
-        plan = self.plan_for(stream.schema, options)
-        matcher = build_matcher(plan, stream.schema, bad_rows=options.bad_rows or "error")
-        return run_embedded(matcher, stream, plan.bound.schema, options.columns)
+        unit = PlannedQuery(self.name, self.plan_for(stream.schema, options)).alone
+        (run,) = run_unit(unit, stream, bad_rows=options.bad_rows or "error", columns=options.columns)
+        return run
 
 
 def query(
@@ -374,13 +314,8 @@ def query(
     WHERE [id]
     WITHIN 1 hour
     """
-    from kleene.interfaces.functions import functions_of
-    from kleene.pattern.validate import validate
-
     given = functions_of(functions)
     if isinstance(source, str):
-        from kleene.language.parser import parse
-
         logical = parse(source, name=name or "query")
     elif isinstance(source, LogicalQuery):
         logical = replace(source, name=name) if name else source
@@ -394,6 +329,7 @@ def query(
     return Query(logical)
 
 
-def statistics(query: Query, events: Any, *, fraction: float | None = None, **options: Any) -> Statistics:
+@takes_options(MatchOptions)
+def statistics(query: Query, events: Any, *, fraction: float | None = None, **options: Unpack[MatchOptions]) -> Statistics:
     """What a planner wants to know of events for a query; see `Query.statistics`."""
     return query.statistics(events, fraction=fraction, **options)

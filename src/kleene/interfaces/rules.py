@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from uuid import uuid4
 
 from kleene.common.errors import BindingError, Problem, described
-from kleene.interfaces.composition.shared import multi_options_of, shared_plan
+from kleene.common.schema import schema_of_arrow
+from kleene.interfaces.composition.shared import multi_options_of, planned_query
 from kleene.interfaces.functions import functions_of
-from kleene.interfaces.options import Options, options_of
+from kleene.interfaces.options import MatchOptions, Options, options_of, takes_options
 from kleene.interfaces.query import query
-from kleene.interfaces.streams import distributions, failing_of, is_streaming, schema_of_stream, stream_query
+from kleene.interfaces.streams import distributions, failing_of, is_streaming, schema_of_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from kleene.runtime.rules.snapshot import Rule
     from kleene.runtime.spark.stream.run import StreamRun
     from kleene.runtime.stream.bucket import Compiled
-    from kleene.runtime.units import StreamQuery
+    from kleene.runtime.units import PlannedQuery
 
 REMEMBERED = 8
 """So many snapshots of rules are kept as plans by a process."""
@@ -44,7 +45,8 @@ class Rules:
     source: str
     functions: tuple[Function, ...] = ()
 
-    def match(self, events: DataFrame, **options: Any) -> DataFrame:
+    @takes_options(MatchOptions)
+    def match(self, events: DataFrame, **options: Unpack[MatchOptions]) -> DataFrame:
         """The matches of all rules over a streaming DataFrame; see `Query.match` for the options, which hold for all rules.
 
         Its columns are `query`, `query_version`, `match_id`, `match_start`, `match_end`, then `events`, the events of the match
@@ -53,12 +55,12 @@ class Rules:
         found: DataFrame = self.run(events, **options).matches
         return found
 
-    def run(self, events: DataFrame, **options: Any) -> StreamRun:
+    @takes_options(MatchOptions)
+    def run(self, events: DataFrame, **options: Unpack[MatchOptions]) -> StreamRun:
         """Like `match`, but gives the whole run, whose `problems` are rules that are not in force, and why.
 
         Events are spread by `partition_by`, which all rules have then; without it one task does all the work.
         """
-        from kleene.common.schema import schema_of_arrow
         from kleene.runtime.spark.stream.rules import rule_names, rules_stream
         from kleene.runtime.spark.stream.run import Stage, StreamRun
         from kleene.runtime.stream.plan import StreamPlan
@@ -74,7 +76,7 @@ class Rules:
         schema = schema_of_stream(events)
         described = schema_of_arrow(schema, time=given.time, type=given.type, order_by=given.order_by, types=given.schema)
         compile = RuleCompiler(schema, given, multi, self.functions)
-        spread: Mapping[tuple[str, ...], list[StreamQuery]] = {given.partition_by: []}
+        spread: Mapping[tuple[str, ...], list[PlannedQuery]] = {given.partition_by: []}
         over = distributions(events, spread, given, multi)
         policy, failing = given.bad_rows or "quarantine", failing_of(given, "suspend")
         plan = StreamPlan(
@@ -137,14 +139,10 @@ class RuleCompiler:
                 problems.append((name, rule.version, described(error)))
         return Compiled(QuerySet(tuple(queries), self.multi), tuple(problems))
 
-    def _query(self, name: str, rule: Rule) -> StreamQuery:
-        from kleene.plan.lazy.lazy import LazyPlan
-
+    def _query(self, name: str, rule: Rule) -> PlannedQuery:
         item = query(rule.text, name=name, functions=self.functions)
         if item.logical.into is not None:
             message = "a rule cannot make events for others: RETURN ... INTO"
             raise BindingError(Problem(message, hint="use a workload, whose queries do not change"))
         options = replace(self.options, stats=None)
-        plan = item.plan_for(self.events, options)
-        shared = shared_plan(item, self.events, options, self.multi)
-        return stream_query(item, plan, options, shared if isinstance(shared, LazyPlan) else None, rule.version)
+        return planned_query(item, self.events, options, self.multi, rule.version)

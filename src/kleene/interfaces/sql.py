@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, KleeneError, Problem, nearest
 from kleene.interfaces.functions import functions_of
-from kleene.interfaces.options import options_of
+from kleene.interfaces.options import ARGUMENTS, options_of
 from kleene.interfaces.query import query
 from kleene.pattern.registered import Function
 
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 PLACES = ("events", "query")
 """The arguments that are known by their place."""
-OPTIONS = (
-    "time", "type", "partition_by", "order_by", "schema", "bad_rows", "params", "plan", "output", "limits", "buckets",
-)  # fmt: skip
-"""Those that have names: options of `Query.match`."""
 CALL = "kleene_match(TABLE(events), 'PATTERN ...', time => 'ts', type => 'type')"
 BAD_ROWS = ("error", "drop")
 
@@ -47,22 +43,19 @@ def _is_named(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value))
 
 
-KINDS: dict[str, tuple[Callable[[Any], bool], str, str]] = {
-    "time": (_is_text, "a text", "'ts'"),
-    "type": (_is_text, "a text", "'type'"),
-    "partition_by": (lambda value: _is_text(value) or _are_texts(value), "a text or an array of texts", "array('k', 'l')"),
-    "order_by": (lambda value: _is_text(value) or _are_texts(value), "a text or an array of texts", "array('k', 'l')"),
-    "schema": (
+KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "text": (_is_text, "a text"),
+    "texts": (lambda value: _is_text(value) or _are_texts(value), "a text or an array of texts"),
+    "types": (
         lambda value: _is_named(value) and all(map(_are_texts, value.values())),
         "a struct or a map of arrays of attributes by type",
-        "map('A', array('x'), 'B', array('x', 'y'))",
     ),
-    "params": (_is_named, "a struct or a map of values by name", "named_struct('low', 5)"),
-    "plan": (lambda value: _is_text(value) or _is_named(value), "a text, or a struct or a map of choices", "'optimized'"),
-    "limits": (_is_named, "a struct or a map of limits", "named_struct('runs', 1000)"),
-    "buckets": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number", "128"),
+    "values": (_is_named, "a struct or a map of values by name"),
+    "plan": (lambda value: _is_text(value) or _is_named(value), "a text, or a struct or a map of choices"),
+    "limits": (_is_named, "a struct or a map of limits"),
+    "number": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
 }
-"""What the values of arguments are, and how one is written."""
+"""What the values of arguments are, by the kind that the record of options names."""
 
 
 def register(
@@ -106,8 +99,8 @@ def _arguments(places: tuple[AnalyzeArgument, ...], named: Mapping[str, AnalyzeA
         problems.append(Problem(f"{len(places)} arguments without a name, of which there are {len(PLACES)}", hint=hint))
     found = dict(zip(PLACES, places, strict=False))
     for name, argument in named.items():
-        if name not in (*PLACES, *OPTIONS):
-            problems.append(Problem(f"unknown argument '{name}'", hint=nearest(name, (*PLACES, *OPTIONS))))
+        if name not in (*PLACES, *ARGUMENTS):
+            problems.append(Problem(f"unknown argument '{name}'", hint=nearest(name, (*PLACES, *ARGUMENTS))))
         elif name in found:
             problems.append(Problem(f"argument '{name}' is given twice", hint=f"write {CALL}"))
         else:
@@ -137,9 +130,10 @@ def _value_problems(given: Mapping[str, Any], found: Mapping[str, Any]) -> Itera
     if "bad_rows" in given and given["bad_rows"] not in BAD_ROWS:
         message = f"bad_rows cannot be {given['bad_rows']!r} in SQL: a table function has one result"
         yield Problem(message, hint="choose 'error' or 'drop', or use Query.run, which sets bad rows aside")
-    for name, (is_such, what, example) in KINDS.items():
+    for name, argument in ARGUMENTS.items():
+        is_such, what = KINDS[argument.kind]
         if name in given and not is_such(given[name]):
-            yield Problem(f"argument '{name}' is {what}, not {given[name]!r}", hint=f"write {name} => {example}")
+            yield Problem(f"argument '{name}' is {what}, not {given[name]!r}", hint=f"write {name} => {argument.example}")
 
 
 def _plain(value: Any, kind: Any) -> Any:

@@ -6,15 +6,15 @@ and stays so far behind the watermark that they are there in time.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, Problem
-from kleene.interfaces.composition.composites import Composite, cast_frame, common_schema, composite_of, own_options
-from kleene.interfaces.composition.shared import multi_options_of, naming, shared_plan
+from kleene.interfaces.composition.composites import Composite, cast_frame
+from kleene.interfaces.composition.queries import Stage
+from kleene.interfaces.composition.shared import multi_options_of, planned_query
 from kleene.interfaces.options import Options
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from kleene.interfaces.query import Query
     from kleene.interfaces.workload.workload import Workload
     from kleene.plan.multi.search import MultiOptions
-    from kleene.plan.optimizer import Plan
-    from kleene.runtime.spark.stream.run import Stage, StreamRun
-    from kleene.runtime.stream.plan import Distribution
-    from kleene.runtime.units import StreamQuery
+    from kleene.runtime.spark.stream.run import Stage as SparkStage
+    from kleene.runtime.spark.stream.run import StreamRun
+    from kleene.runtime.stream.plan import Distribution, Made
+    from kleene.runtime.units import PlannedQuery
 
 RESERVED = "reason"
 """A column of bad rows."""
@@ -40,88 +40,43 @@ def is_streaming(events: Any) -> bool:
 
 def run_query(item: Query, events: DataFrame, options: Options) -> StreamRun:
     """One query over a streaming DataFrame."""
-    from kleene.runtime.embedded import only
-    from kleene.runtime.spark.stream.run import StreamRun
-
     schema = schema_of_stream(events)
-    plan = item.plan_for(schema, options)
-    found = stream_query(item, plan, options)
-    stage = _stage(events, schema, [found], options, None)
-    return StreamRun(
-        (stage,), {item.name: only(options.columns, found.schema(schema))}, options.watermark, max_ahead=options.max_ahead
-    )
+    return _run([Stage((), schema, (planned_query(item, schema, options),))], [item.name], events, options, None)
 
 
 def run_workload(workload: Workload, events: DataFrame, options: Options) -> StreamRun:
     """The queries of a workload over a streaming DataFrame."""
+    given, multi = multi_options_of(options)
+    stages = workload.stages(schema_of_stream(events), given, multi)
+    return _run(stages, workload.queries, events, given, multi)
+
+
+def _run(
+    stages: Sequence[Stage], names: Iterable[str], events: DataFrame, options: Options, multi: MultiOptions | None
+) -> StreamRun:
+    from kleene.runtime.embedded import only
     from kleene.runtime.spark.stream.run import StreamRun
 
-    given, multi = multi_options_of(options)
-    base = schema_of_stream(events)
-    planned = _planned(workload, base, given, multi)
-    schemas = {name: item.found.schema(item.events) for name, item in planned.items()}
-    stages: dict[tuple[str, ...], list[_Planned]] = {}
-    for name in workload.order:
-        stages.setdefault(planned[name].producers, []).append(planned[name])
-    later = [
-        event for members in stages.values() for item in members if item.read for event in item.found.plan.bound.components
-    ]
-    watched = tuple(sorted({name for event in later for name in event.types}))
+    watched = tuple(sorted({name for stage in stages if stage.read for name in _types_read(stage)}))
+    schemas: dict[str, pa.Schema] = {}
+    delays: dict[str, int] = {}
     found = []
-    for producers, members in stages.items():
-        read, schema = members[0].read, members[0].events
-        frame = cast_frame(events, schema) if producers else events
-        stage = _stage(frame, schema, [item.found for item in members], given, multi)
-        lag = max((planned[name].delay for name in producers), default=0)
-        own = partial(replace, made=tuple(map(_made, read)), lag=lag, watched=() if producers else watched)
-        found.append(replace(stage, narrow=own(stage.narrow), wide=own(stage.wide)))
-    return StreamRun(
-        tuple(found), {name: schemas[name] for name in workload.queries}, options.watermark, max_ahead=options.max_ahead
-    )
+    for stage in stages:
+        lag = max((delays[composite.query] for composite in stage.read), default=0)
+        delays |= {item.name: lag + ((item.plan.window or 0) if item.plan.postponed else 0) for item in stage.queries}
+        schemas |= {item.name: only(options.columns, item.schema(stage.events)) for item in stage.queries}
+        made = _stage(cast_frame(events, stage.events) if stage.read else events, stage, options, multi)
+        own = partial(replace, made=tuple(map(_made, stage.read)), lag=lag, watched=() if stage.read else watched)
+        found.append(replace(made, narrow=own(made.narrow), wide=own(made.wide)))
+    return StreamRun(tuple(found), {name: schemas[name] for name in names}, options.watermark, max_ahead=options.max_ahead)
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """A query of a workload with what it reads."""
-
-    found: StreamQuery
-    events: pa.Schema
-    producers: tuple[str, ...]
-    read: tuple[Composite, ...]
-    delay: int
-    """How much later than the watermark its matches are known."""
+def _types_read(stage: Stage) -> Iterator[str]:
+    """The types of events that the queries of a stage name."""
+    return (name for item in stage.queries for event in item.plan.bound.components for name in event.types)
 
 
-def _planned(workload: Workload, base: pa.Schema, options: Options, multi: MultiOptions | None) -> dict[str, _Planned]:
-    """The queries in an order in which producers come first."""
-    from kleene.plan.lazy.lazy import LazyPlan
-
-    found: dict[str, _Planned] = {}
-    made: dict[str, Composite] = {}
-    for name in workload.order:
-        item, producers = workload.queries[name], workload.producers(name)
-        with naming(name):
-            read = [made[other] for other in producers]
-            own = own_options(item, options, read)
-            schema = common_schema(base, read)
-            plan = item.plan_for(schema, own)
-            shared = shared_plan(item, schema, own, multi)
-            query = stream_query(item, plan, own, shared if isinstance(shared, LazyPlan) else None)
-            if item.logical.into is not None:
-                made[name] = composite_of(item, base, query.schema(schema), options)
-        before = max((found[other].delay for other in producers), default=0)
-        found[name] = _Planned(query, schema, producers, tuple(read), before + _delay(plan))
-    return found
-
-
-def _delay(plan: Plan) -> int:
-    """How much later than its last event a match may be known: its window, if the end is negated."""
-    from kleene.engine.passes.reporting import Due
-
-    return (plan.bound.window or 0) if hasattr(plan, "branches") and Due.of(plan).postponed else 0
-
-
-def _made(composite: Composite) -> Any:
+def _made(composite: Composite) -> Made:
     import pyarrow as pa
 
     from kleene.runtime.stream.plan import Made
@@ -144,19 +99,18 @@ def schema_of_stream(events: DataFrame) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
 
 
-def _stage(
-    frame: DataFrame, schema: pa.Schema, queries: Sequence[StreamQuery], options: Options, multi: MultiOptions | None
-) -> Stage:
+def _stage(frame: DataFrame, stage: Stage, options: Options, multi: MultiOptions | None) -> SparkStage:
     import pyarrow as pa
 
     from kleene.runtime.spark.functions import pickled
-    from kleene.runtime.spark.stream.run import Stage
+    from kleene.runtime.spark.stream.run import Stage as SparkStage
     from kleene.runtime.stream.plan import StreamPlan
 
+    queries, schema = stage.queries, stage.events
     for item in queries:
         for function in item.plan.bound.query.functions:
             pickled(function)  # raises here what Spark would report as an error of its own
-    spread: dict[tuple[str, ...], list[StreamQuery]] = {}
+    spread: dict[tuple[str, ...], list[PlannedQuery]] = {}
     for item in queries:
         spread.setdefault(item.plan.keys, []).append(item)
     read = {name for item in queries for name in item.plan.columns}
@@ -175,7 +129,7 @@ def _stage(
         **failing,
     )
     narrow = replace(wide, events=kept)
-    return Stage(frame, narrow, wide)
+    return SparkStage(frame, narrow, wide)
 
 
 def failing_of(options: Options, default: str) -> dict[str, Any]:
@@ -187,7 +141,7 @@ def failing_of(options: Options, default: str) -> dict[str, Any]:
 
 
 def distributions(
-    frame: DataFrame, spread: Mapping[tuple[str, ...], Sequence[StreamQuery]], options: Options, multi: MultiOptions | None
+    frame: DataFrame, spread: Mapping[tuple[str, ...], Sequence[PlannedQuery]], options: Options, multi: MultiOptions | None
 ) -> tuple[Distribution, ...]:
     """Queries by the keys that spread their events, over buckets that lie evenly on the shuffle partitions."""
     from kleene.runtime.stream.plan import Distribution, groups_for
@@ -199,15 +153,3 @@ def distributions(
         Distribution(keys, QuerySet(tuple(members), multi), groups_for(keys, (options.buckets or partitions) if keys else 1))
         for keys, members in items
     )
-
-
-def stream_query(item: Query, plan: Plan, options: Options, shared: Any = None, version: int = 1) -> StreamQuery:
-    """A query with its plans, and a key that tells it and what its results depend on from any other."""
-    from kleene.runtime.units import StreamQuery
-
-    read = (options.time, options.type, options.partition_by, options.order_by, options.ties, options.output)
-    declared = None if options.schema is None else sorted((name, sorted(own)) for name, own in options.schema.items())
-    params = sorted((options.params or {}).items())
-    described = (item.name, version, str(item), read, declared, params, repr(options.limits))
-    digest = hashlib.sha256(repr(described).encode()).hexdigest()[:16]
-    return StreamQuery(item.name, version, f"{item.name}#{version}#{digest}", plan, shared)

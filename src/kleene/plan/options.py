@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 from kleene.common.errors import PlanningError, Problem, nearest
 
@@ -17,39 +17,118 @@ class SequenceOptions:
     'composite'
     """
 
-    construction: str = "active_instance_stacks"
+    construction: Literal["active_instance_stacks", "runtime_stack"] = "active_instance_stacks"
     """`active_instance_stacks` (section 4.1) or `runtime_stack`, the basic algorithm (section 3.2)."""
-    partition: str = "composite"
+    partition: Literal["composite", "pais", "multi_pais", "none"] = "composite"
     """How equivalence tests partition the stacks: `none`, `pais` (the first test, section 4.2.1), `multi_pais` (all tests as
     transition filters, section 4.2.2), or `composite` (one partition per combination of values that occurs; beyond the
     paper).
     """
-    equivalence: str = "construction"
+    equivalence: Literal["construction", "selection"] = "construction"
     """Where tests that do not partition are decided: `construction` (dynamic filtering, section 4.2.2) or `selection`."""
-    simple_predicates: str = "scan"
+    simple_predicates: Literal["scan", "selection"] = "scan"
     """Where predicates on one event are decided: `scan` or `selection`."""
-    predicates: str = "construction"
+    predicates: Literal["construction", "selection"] = "construction"
     """Where predicates between events are decided: `construction` (compiled block filters) or `selection`."""
     window_in_scan: bool = True
     window_in_construction: bool = True
-    negation: str = "key_index"
+    negation: Literal["key_index", "time_index", "scan"] = "key_index"
     """`key_index` (by key, then in stream order; beyond the paper), `time_index` (the time-partitioned index of section 3.3) or
     `scan`.
     """
 
+    evaluation: ClassVar[str] = "stacks"
 
-CHOICES: dict[str, tuple[Any, ...]] = {
-    "construction": ("active_instance_stacks", "runtime_stack"),
-    "partition": ("composite", "pais", "multi_pais", "none"),
-    "equivalence": ("construction", "selection"),
-    "simple_predicates": ("scan", "selection"),
-    "predicates": ("construction", "selection"),
-    "window_in_scan": (True, False),
-    "window_in_construction": (True, False),
-    "negation": ("key_index", "time_index", "scan"),
+
+@dataclass(frozen=True, slots=True)
+class NfaOptions:
+    """How the runs of an automaton are evaluated; the default is the best.
+
+    >>> NfaOptions().algorithm
+    'merging'
+    """
+
+    algorithm: Literal["merging", "basic", "backtrack"] = "merging"
+    """`basic` (all runs at once, SASE+ section 5.2.1), `merging` (equivalent runs as one, 5.2.2) or `backtrack` (one run at a
+    time, 5.2.3).
+    """
+
+    evaluation: ClassVar[str] = "automaton"
+
+
+@dataclass(frozen=True, slots=True)
+class LazyOptions:
+    """How a plan under skip_till_any_match binds events; the default is to choose by cost, and again when the events change.
+
+    >>> LazyOptions().evaluation
+    'auto'
+    """
+
+    evaluation: Literal["auto", "eager", "chain", "tree"] = "auto"
+    """`auto`; `eager` (components as written, lazy paper section 3), `chain` (a given order, section 5) or `tree` (the order is
+    found anew for every partial match, section 6).
+    """
+    order: tuple[str, ...] | None = None
+    """The variables in the order in which a chain binds them; None to let `planner` find it."""
+    planner: Literal["dynamic", "greedy", "rate", "written", "iterative"] = "dynamic"
+    """How an order is found: `written`, `rate` (rare events first), `greedy`, `dynamic` (the cheapest, by dynamic programming)
+    or `iterative` (improvement from random orders).
+    """
+    selectivity: Literal["cost", "counts"] = "cost"
+    """What a tree takes next: the component with the fewest candidates (`counts`, as the paper has it), or with the fewest that
+    are expected to satisfy its conditions (`cost`).
+    """
+    adaptive: bool = True
+    """Whether the plan is made anew when rates or selectivities have changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateOptions:
+    """How AGG is answered; the default is by counters wherever no match has to be built.
+
+    >>> AggregateOptions().window
+    'auto'
+    """
+
+    mechanism: Literal["auto", "counters", "matches"] = "auto"
+    """`auto`; `counters` (A-Seq section 3) or `matches` (build every match, then aggregate)."""
+    window: Literal["auto", "marking", "stacks"] = "auto"
+    """How counters let go of what leaves the window: `marking` (a set of counters for each live start event, A-Seq section 3.2)
+    or `stacks` (counts of segments on two stacks: the cost of an event does not grow with the number of live start events).
+    """
+    sharing: Literal["auto", "none", "prefix", "chop"] = "auto"
+    """What the queries of a workload have in common that is counted once: `none`, `prefix` (A-Seq section 4.1), `chop` (common
+    segments anywhere, section 4.2) or what costs least.
+    """
+
+
+PlanOptions = SequenceOptions | NfaOptions | LazyOptions | AggregateOptions
+
+MECHANISMS: dict[str, PlanOptions] = {
+    "nfa": NfaOptions(),
+    "aggregate": AggregateOptions(),
+    "counters": AggregateOptions("counters"),
+    "matches": AggregateOptions("matches"),
+    "lazy": LazyOptions(),
+    "eager": LazyOptions("eager"),
+    "chain": LazyOptions("chain"),
+    "tree": LazyOptions("tree"),
+    "sequence": SequenceOptions(),
 }
+"""What each mechanism has as options; `aggregate` and `lazy` leave open which of those below them it is."""
 
-assert list(CHOICES) == [spec.name for spec in fields(SequenceOptions)]
+_NAMED = ("mechanism", "evaluation")
+"""Fields that the name of a mechanism sets."""
+
+CHOICES: dict[str, dict[str, tuple[Any, ...]]] = {
+    mechanism: {
+        name: (True, False) if kind is bool else get_args(kind)
+        for name, kind in get_type_hints(type(options)).items()
+        if name not in _NAMED
+    }
+    for mechanism, options in MECHANISMS.items()
+}
+"""What a plan may say of each mechanism, and the values, the default first (of `order` no list of them)."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     "optimized": {},
@@ -68,93 +147,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Named plans: `optimized` is the default, `paper` the plan of section 4.4, `basic` that of section 3.1."""
 
 
-@dataclass(frozen=True, slots=True)
-class NfaOptions:
-    """How the runs of an automaton are evaluated; the default is the best.
-
-    >>> NfaOptions().algorithm
-    'merging'
-    """
-
-    algorithm: str = "merging"
-    """`basic` (all runs at once, SASE+ section 5.2.1), `merging` (equivalent runs as one, 5.2.2) or `backtrack` (one run at a
-    time, 5.2.3).
-    """
-
-
-NFA_CHOICES: dict[str, tuple[Any, ...]] = {"algorithm": ("merging", "basic", "backtrack")}
-
-
-@dataclass(frozen=True, slots=True)
-class LazyOptions:
-    """How a plan under skip_till_any_match binds events; the default is to choose by cost, and again when the events change.
-
-    >>> LazyOptions().evaluation
-    'auto'
-    """
-
-    evaluation: str = "auto"
-    """`auto`; `eager` (components as written, lazy paper section 3), `chain` (a given order, section 5) or `tree` (the order is
-    found anew for every partial match, section 6).
-    """
-    order: tuple[str, ...] | None = None
-    """The variables in the order in which a chain binds them; None to let `planner` find it."""
-    planner: str = "dynamic"
-    """How an order is found: `written`, `rate` (rare events first), `greedy`, `dynamic` (the cheapest, by dynamic programming)
-    or `iterative` (improvement from random orders).
-    """
-    selectivity: str = "cost"
-    """What a tree takes next: the component with the fewest candidates (`counts`, as the paper has it), or with the fewest that
-    are expected to satisfy its conditions (`cost`).
-    """
-    adaptive: bool = True
-    """Whether the plan is made anew when rates or selectivities have changed."""
-
-
-LAZY_CHOICES: dict[str, tuple[Any, ...]] = {
-    "order": (),
-    "planner": ("dynamic", "greedy", "rate", "written", "iterative"),
-    "selectivity": ("cost", "counts"),
-    "adaptive": (True, False),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class AggregateOptions:
-    """How AGG is answered; the default is by counters wherever no match has to be built.
-
-    >>> AggregateOptions().window
-    'auto'
-    """
-
-    mechanism: str = "auto"
-    """`auto`; `counters` (A-Seq section 3) or `matches` (build every match, then aggregate)."""
-    window: str = "auto"
-    """How counters let go of what leaves the window: `marking` (a set of counters for each live start event, A-Seq section 3.2)
-    or `stacks` (counts of segments on two stacks: the cost of an event does not grow with the number of live start events).
-    """
-    sharing: str = "auto"
-    """What the queries of a workload have in common that is counted once: `none`, `prefix` (A-Seq section 4.1), `chop` (common
-    segments anywhere, section 4.2) or what costs least.
-    """
-
-
-AGGREGATE_CHOICES: dict[str, tuple[Any, ...]] = {
-    "window": ("auto", "marking", "stacks"),
-    "sharing": ("auto", "none", "prefix", "chop"),
-}
-
-AGGREGATIONS = ("aggregate", "counters", "matches")
-"""The mechanisms of AGG; `aggregate` leaves the choice open."""
-
-EVALUATIONS = ("lazy", "eager", "chain", "tree")
-"""The mechanisms that lazy plans have; `lazy` leaves the choice open."""
-
-MECHANISMS = ("sequence", "nfa", *EVALUATIONS, *AGGREGATIONS)
-
-PlanOptions = SequenceOptions | NfaOptions | LazyOptions | AggregateOptions
-
-
 def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOptions | None:
     """Options from what a user wrote: nothing, a preset's name, or a mapping of choices.
 
@@ -170,19 +162,20 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
     if choice is None or isinstance(choice, PlanOptions):
         return choice
     given: dict[str, Any] = {"preset": choice} if isinstance(choice, str) else dict(choice)
+    given.pop("disable", None)
     if given == {"preset": "optimized"} or not given:
         return None
-    mechanism = given.pop("mechanism", _mechanism_of(given))
+    mechanism = str(given.pop("mechanism", _mechanism_of(given)))
     problems: list[Problem] = []
     if mechanism not in MECHANISMS:
-        problems.append(Problem(f"unknown mechanism '{mechanism}'", hint=nearest(str(mechanism), MECHANISMS)))
-    choices = _choices_of(mechanism)
+        problems.append(Problem(f"unknown mechanism '{mechanism}'", hint=nearest(mechanism, MECHANISMS)))
+    options, choices = MECHANISMS.get(mechanism, SequenceOptions()), CHOICES.get(mechanism, CHOICES["sequence"])
     preset = given.pop("preset", "optimized")
-    if preset not in PRESETS or (choices is not CHOICES and preset != "optimized"):
+    if preset not in PRESETS or (preset != "optimized" and not isinstance(options, SequenceOptions)):
         problems.append(Problem(f"unknown plan '{preset}'", hint=nearest(str(preset), PRESETS)))
     for name, value in given.items():
         if name not in choices:
-            known = any(name in other for other in (CHOICES, NFA_CHOICES, LAZY_CHOICES, AGGREGATE_CHOICES))
+            known = any(name in other for other in CHOICES.values())
             hint = f"it belongs to another mechanism than '{mechanism}'" if known else nearest(name, choices)
             problems.append(Problem(f"unknown plan option '{name}'", hint=hint))
         elif name == "order":
@@ -192,33 +185,29 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
             problems.append(Problem(f"plan option '{name}' cannot be {value!r}", hint=f"choose one of {allowed}"))
     if problems:
         raise PlanningError(problems)
-    if mechanism == "nfa":
-        return NfaOptions(**given)
-    if mechanism == "sequence":
-        return SequenceOptions(**{**PRESETS[preset], **given})
-    if mechanism in AGGREGATIONS:
-        return AggregateOptions("auto" if mechanism == "aggregate" else mechanism, **given)
     if given.get("order") is not None:
-        given["order"] = tuple(given["order"])
-        mechanism = "chain"
-    return LazyOptions("auto" if mechanism == "lazy" else mechanism, **given)
+        given |= {"order": tuple(given["order"]), "evaluation": "chain"}
+    return replace(options, **{**PRESETS[preset], **given})
+
+
+def disabled_stages(choice: PlanOptions | Mapping[str, Any] | str | None) -> tuple[str, ...]:
+    """The stages of the optimizer that a user switches off, as a list or joined by plus signs.
+
+    >>> disabled_stages({"mechanism": "chain", "disable": ["imply_comparisons"]})
+    ('imply_comparisons',)
+    """
+    names = choice.get("disable", ()) if isinstance(choice, Mapping) else ()
+    if isinstance(names, str):
+        return tuple(names.split("+"))
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        hint = "name stages of the optimizer: disable=['imply_comparisons']"
+        raise PlanningError(Problem(f"plan option 'disable' cannot be {names!r}", hint=hint))
+    return tuple(names)
 
 
 def _mechanism_of(given: Mapping[str, Any]) -> str:
     """The mechanism that the choices belong to."""
-    if given.keys() & NFA_CHOICES.keys():
-        return "nfa"
-    if given.keys() & AGGREGATE_CHOICES.keys():
-        return "aggregate"
-    return "lazy" if given.keys() & LAZY_CHOICES.keys() else "sequence"
-
-
-def _choices_of(mechanism: str) -> Mapping[str, tuple[Any, ...]]:
-    if mechanism == "nfa":
-        return NFA_CHOICES
-    if mechanism in AGGREGATIONS:
-        return AGGREGATE_CHOICES
-    return LAZY_CHOICES if mechanism in EVALUATIONS else CHOICES
+    return next((mechanism for mechanism, choices in CHOICES.items() if given.keys() & choices.keys()), "sequence")
 
 
 def _order_problems(value: Any, mechanism: str) -> list[Problem]:

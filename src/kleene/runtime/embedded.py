@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 from kleene.common.columns import bytes_of, view
 from kleene.common.errors import BindingError, DataError, Problem, nearest
 from kleene.common.schema import EventSchema
-from kleene.engine.counting.counters import SharedCounterMatcher
 from kleene.engine.kernels.rows import first_descent
-from kleene.engine.matcher import BadRows, Matcher, Metrics
-from kleene.plan.counting.shared_counters import SharedCounters, alone
+from kleene.engine.matcher import BadRows, Found, Matcher, Metrics
 from kleene.runtime.encodings import plain_events
+from kleene.runtime.units import Unit
 
 SLICE = 1 << 22
 """Rows handed to the engine at a time."""
@@ -118,26 +117,55 @@ def batches_of(events: pa.Table | pa.RecordBatchReader, rows: int = SLICE) -> It
             yield batch.slice(begin, rows)
 
 
-def match_batches(matcher: Any, events: Iterator[pa.RecordBatch]) -> Iterator[Any]:
-    """Matches as they become certain."""
+def match_batches(matcher: Matcher, events: Iterable[pa.RecordBatch]) -> Iterator[Found]:
+    """What a matcher finds in events in stream order, as it becomes certain."""
     for batch in events:
         yield from matcher.feed(batch)
     yield from matcher.finish()
 
 
-def run_embedded(
+def rows_of(found: Iterable[Found]) -> Batches:
+    """The rows of what a matcher found, where it is that of one query."""
+    return (rows for _, rows in found)
+
+
+def run_unit(
+    unit: Unit, events: pa.Table | pa.RecordBatchReader, *, bad_rows: str = "error", columns: tuple[str, ...] = ()
+) -> list[Run]:
+    """Matches the queries of a unit over all events: a run for each, whose matches have some of their columns or all.
+
+    Where there are bad rows, which are those of a query's own events, queries that count together are counted one by one.
+    """
+    matcher = unit.matcher(events.schema, bad_rows=bad_rows)
+    matches = _tables(matcher, events, unit.plan.bound.schema, columns)
+    if matcher.metrics.bad and len(unit.queries) > 1 and unit.plan.kind == "counters":
+        assert isinstance(events, pa.Table)
+        return [run for item in unit.queries for run in run_unit(item.alone, events, bad_rows=bad_rows, columns=columns)]
+    return [
+        _finished(matcher.bad_rows_of(query), matcher.metrics_of(query), table, events.schema)
+        for query, table in enumerate(matches)
+    ]
+
+
+def run_embedded(matcher: Matcher, events: pa.Table | pa.RecordBatchReader, schema: EventSchema) -> Run:
+    """Matches all events by the matcher of one query."""
+    (matches,) = _tables(matcher, events, schema)
+    return _finished(matcher.bad_rows, matcher.metrics, matches, events.schema)
+
+
+def _tables(
     matcher: Matcher, events: pa.Table | pa.RecordBatchReader, schema: EventSchema, columns: tuple[str, ...] = ()
-) -> Run:
-    """Matches all events; matches have some of their columns or all."""
-    wanted = only(columns, matcher.output_schema)
+) -> list[pa.Table]:
+    """The matches of each query."""
+    wanted = [only(columns, rows) for rows in matcher.output_schemas]
     if columns:
         matcher.compute_only(columns)
     ordered = in_stream_order(events, schema) if isinstance(events, pa.Table) else events
-    found = []
-    for rows in match_batches(matcher, batches_of(ordered)):
-        found.append(rows.select(wanted.names))
-        matcher.allowance.collected(bytes_of(found[-1]))
-    return finished(matcher.bad_rows, matcher.metrics, pa.Table.from_batches(found, wanted), events.schema)
+    found: list[list[pa.RecordBatch]] = [[] for _ in wanted]
+    for query, rows in match_batches(matcher, batches_of(ordered)):
+        found[query].append(rows.select(wanted[query].names))
+        matcher.allowance.collected(bytes_of(found[query][-1]))
+    return [pa.Table.from_batches(batches, rows) for batches, rows in zip(found, wanted, strict=True)]
 
 
 def only(columns: tuple[str, ...], rows: pa.Schema) -> pa.Schema:
@@ -151,23 +179,7 @@ def only(columns: tuple[str, ...], rows: pa.Schema) -> pa.Schema:
     return pa.schema([rows.field(name) for name in columns], rows.metadata) if columns else rows
 
 
-def run_counters(shared: SharedCounters, events: pa.Table, bad_rows: str) -> list[Run]:
-    """Counts the queries of some plans together over a table in stream order: a run for each.
-
-    Where there are bad rows, which are those of a query's own events, every query is counted by itself.
-    """
-    matcher = SharedCounterMatcher(shared, events.schema, bad_rows=bad_rows)
-    found: list[list[pa.RecordBatch]] = [[] for _ in shared.plans]
-    for number, rows in match_batches(matcher, batches_of(events)):
-        found[number].append(rows)
-        matcher.allowance.collected(bytes_of(rows))
-    if matcher.metrics.bad and len(shared.plans) > 1:
-        return [run for plan in shared.plans for run in run_counters(alone(plan), events, bad_rows)]
-    tables = [pa.Table.from_batches(batches, schema) for batches, schema in zip(found, matcher.output_schemas, strict=True)]
-    return [finished(matcher.bad_rows, matcher.metrics, table, events.schema) for table in tables]
-
-
-def finished(bad_rows: BadRows, metrics: Metrics, matches: pa.Table, events: pa.Schema) -> Run:
+def _finished(bad_rows: BadRows, metrics: Metrics, matches: pa.Table, events: pa.Schema) -> Run:
     """A run with what was set aside, and warnings of what is not all there."""
     aside = [batch for batch in bad_rows.batches if batch.num_rows]
     bad_schema = aside[0].schema if aside else events.append(pa.field("reason", pa.string()))

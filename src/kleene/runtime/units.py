@@ -1,124 +1,100 @@
-"""The queries of a stream, and what of them is matched together: a unit is one plan, a pattern group, or shared counters.
+"""What is matched together of queries that read the same events: a unit is one plan, a pattern group, or shared counters.
 
-Only queries that have seen the same events can be matched together: those that came in force at the same watermark.
+Every runtime matches units: one by one in this process, side by side in a task of Spark, watermark by watermark in a stream.
+A single query is a unit of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
-from kleene.engine.build import build_matcher, build_shared_matcher
-from kleene.engine.counting.counters import SharedCounterMatcher
-from kleene.engine.shared.planner import Planner
-from kleene.plan.aggregation import MatchedPlan
-from kleene.plan.counting.counters import CounterPlan
-from kleene.plan.counting.shared_counters import SharedCounters, together
-from kleene.plan.lazy.lazy import LazyPlan
-from kleene.plan.multi.groups import PatternGroup, grouped
+from kleene.engine.build import build_matcher, output_schema
+from kleene.engine.matcher import Matcher
+from kleene.plan.contract import Plan
+from kleene.plan.counting.shared_counters import together
+from kleene.plan.multi.groups import grouped
+from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import MultiOptions
-from kleene.plan.optimizer import Plan
+from kleene.plan.patterns import LazyPlan
 
 
 @dataclass(frozen=True, slots=True)
-class StreamQuery:
-    """A query of a stream with its plans."""
+class PlannedQuery:
+    """A query with its plans."""
 
     name: str
-    version: int
-    key: str
-    """Another one if anything changes that its results depend on."""
     plan: Plan
     shared: LazyPlan | None = None
     """The plan by which it may be matched together with others."""
+    version: int = 1
+    key: str = ""
+    """In a stream, another one if anything changes that its results depend on."""
 
     def schema(self, events: pa.Schema) -> pa.Schema:
         """The columns of its rows."""
-        return build_matcher(self.plan, events).output_schema
+        return output_schema(self.plan, events)
+
+    @property
+    def alone(self) -> Unit:
+        """The query matched by itself."""
+        return Unit((self,), self.plan)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Queries that are matched together."""
+    """Queries that are matched together; matchers know them by their places here."""
 
-    queries: tuple[StreamQuery, ...]
-    plan: Plan | PatternGroup | SharedCounters
-    multi: MultiOptions
+    queries: tuple[PlannedQuery, ...]
+    plan: Plan
+    multi: MultiOptions | None = None
+    """How patterns are planned together."""
+    shared: SharedPlan | None = None
+    """The plan of a pattern group to begin with, if one was made before."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its queries."""
+        return tuple(item.name for item in self.queries)
 
     @property
     def keys(self) -> frozenset[str]:
+        """The keys of its queries."""
         return frozenset(item.key for item in self.queries)
 
-    @property
-    def kind(self) -> str:
-        """What is kept of it besides events; of the same kind, one plan can go on from another."""
-        if isinstance(self.plan, MatchedPlan):
-            return "matches"
-        return "counters" if isinstance(self.plan, CounterPlan | SharedCounters) else "patterns"
-
-    @property
-    def window(self) -> int | None:
-        """The window of time of its queries."""
-        return self.plan.window if isinstance(self.plan, SharedCounters) else self.plan.bound.window
-
-    def alone(self, query: StreamQuery) -> Unit:
-        """One of its queries by itself."""
-        return Unit((query,), query.plan, self.multi)
-
-    def matcher(self, events: pa.Schema) -> Any:
-        """A matcher for events with an Arrow schema; bad rows have been dealt with before."""
-        if isinstance(self.plan, PatternGroup):
-            return build_shared_matcher(self.plan, Planner(self.plan, self.multi), events, bad_rows="drop")
-        if isinstance(self.plan, SharedCounters):
-            return SharedCounterMatcher(self.plan, events, bad_rows="drop")
-        return build_matcher(self.plan, events, bad_rows="drop")
-
-    def labelled(self, found: Any) -> tuple[StreamQuery, pa.RecordBatch]:
-        """What the matcher gives: the query, and the rows."""
-        if isinstance(self.plan, PatternGroup):
-            name, rows = found
-            return next(item for item in self.queries if item.name == name), rows
-        if isinstance(self.plan, SharedCounters):
-            number, rows = found
-            return self.queries[number], rows
-        return self.queries[0], found
+    def matcher(self, events: pa.Schema, *, bad_rows: str = "drop") -> Matcher:
+        """A matcher for events with an Arrow schema."""
+        return build_matcher(self.plan, events, bad_rows=bad_rows, multi=self.multi, shared=self.shared)
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySet:
-    """The queries of a stream whose events are spread by the same keys."""
+    """Queries that read the same events; in a stream, those whose events are spread by the same keys."""
 
-    queries: tuple[StreamQuery, ...]
+    queries: tuple[PlannedQuery, ...]
     multi: MultiOptions | None = None
     """How patterns are planned together; None if they are not."""
 
-    def units(self, born: Mapping[str, int | None]) -> Iterator[Unit]:
-        """What is matched together, given the watermark at which each query came in force."""
-        cohorts: dict[int | None, list[StreamQuery]] = {}
+    def units(self, born: Mapping[str, int | None] | None = None) -> Iterator[Unit]:
+        """What is matched together; in a stream, given the watermark at which each query came in force.
+
+        Only queries that have seen the same events can be matched together, and counters without a window only where no query
+        comes or goes: their state is not the events of a window.
+        """
+        cohorts: dict[int | None, dict[str, PlannedQuery]] = {}
         for item in self.queries:
-            cohorts.setdefault(born[item.key], []).append(item)
+            cohorts.setdefault(None if born is None else born[item.key], {})[item.name] = item
         for members in cohorts.values():
-            yield from self._cohort({item.name: item for item in members})
+            yield from self._cohort(members, lasting=born is None)
 
-    def alone(self, query: StreamQuery) -> Unit:
-        """One of the queries by itself."""
-        return Unit((query,), query.plan, self.multi or MultiOptions(search="none"))
-
-    def _cohort(self, members: dict[str, StreamQuery]) -> Iterator[Unit]:
-        multi = self.multi or MultiOptions(search="none")
+    def _cohort(self, members: dict[str, PlannedQuery], *, lasting: bool) -> Iterator[Unit]:
         if self.multi is not None:
             for group in grouped({name: item.shared for name, item in members.items() if item.shared is not None}):
-                yield Unit(tuple(members.pop(name) for name in group.plans), group, multi)
-        counted = [item.plan for item in members.values() if _expiring(item.plan)]
-        for shared in together([plan for plan in counted if isinstance(plan, CounterPlan)]):
+                yield Unit(tuple(members.pop(name) for name in group.plans), group, self.multi)
+        plans = [item.plan for item in members.values() if item.plan.shares_counters]
+        for shared in together([plan for plan in plans if lasting or plan.window is not None]):
             if len(shared.plans) > 1:
-                yield Unit(tuple(members.pop(plan.bound.query.name) for plan in shared.plans), shared, multi)
-        yield from (Unit((item,), item.plan, multi) for item in members.values())
-
-
-def _expiring(plan: Plan) -> bool:
-    """Whether the state of a plan's counters is the events of its window, whatever it is counted with."""
-    return isinstance(plan, CounterPlan) and plan.bound.window is not None and plan.options.sharing != "none"
+                yield Unit(tuple(members.pop(plan.name) for plan in shared.plans), shared)
+        yield from (item.alone for item in members.values())

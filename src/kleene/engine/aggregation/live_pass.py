@@ -33,7 +33,7 @@ from kleene.engine.matches.matches import Matches
 from kleene.engine.passes.restored import floats, integers, plain_type, require_names, require_within, values
 from kleene.engine.passes.working_pass import in_partitions
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.aggregation import MatchedPlan
+from kleene.plan.aggregation import MatchThenAggregate
 from kleene.plan.analysis.keys import always_has, positive_components
 
 NEVER = np.iinfo(np.int64).max
@@ -255,7 +255,9 @@ def _lacking(bound: BoundQuery, working: WorkingSet, name: str) -> Array:
 class LivePass:
     """One pass: spans are made of matches and cells, then asked about."""
 
-    def __init__(self, plan: MatchedPlan, measures: Measures, working: WorkingSet, rank: Array, cells: Cells | None) -> None:
+    def __init__(
+        self, plan: MatchThenAggregate, measures: Measures, working: WorkingSet, rank: Array, cells: Cells | None
+    ) -> None:
         bound = plan.bound
         self._bound = bound
         self._measures = measures

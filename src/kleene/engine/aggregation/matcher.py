@@ -24,15 +24,15 @@ from kleene.engine.aggregation.values import Measures
 from kleene.engine.allowance import Allowance
 from kleene.engine.events.grouping import combined_codes, without_nulls
 from kleene.engine.events.scan import Scan
-from kleene.engine.matcher import BadRows, Metrics
+from kleene.engine.matcher import BadRows, Found, Metrics, State
 from kleene.engine.matches.aggregate_output import AggregateWriter
 from kleene.engine.matches.matches import Matches
 from kleene.engine.matches.negation import NegativeIndex
 from kleene.engine.matches.non_overlap import choose
 from kleene.engine.passes.reporting import Evaluation, Pass, ReportingMatcher
-from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, State
+from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS
 from kleene.pattern.conditions import condition_of
-from kleene.plan.aggregation import MatchedPlan
+from kleene.plan.aggregation import MatchThenAggregate
 from kleene.plan.operators import fixed_values, kleene_variables
 
 MANY = 1 << 20
@@ -44,7 +44,7 @@ class MatchAggregator(ReportingMatcher):
 
     def __init__(
         self,
-        plan: MatchedPlan,
+        plan: MatchThenAggregate,
         evaluation: Evaluation,
         events: pa.Schema,
         *,
@@ -58,7 +58,7 @@ class MatchAggregator(ReportingMatcher):
         self._live = plan
         self._events = events
         self._aggregates = AggregateWriter(bound, events)
-        self.output_schema = self._aggregates.schema
+        self.output_schemas = (self._aggregates.schema,)
         self._measures = Measures(bound, events)
         self._windowed = bound.window is not None or bound.count_window is not None
         self._waiting: list[tuple[pa.RecordBatch, Array]] = []
@@ -71,7 +71,7 @@ class MatchAggregator(ReportingMatcher):
 
     # Events
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def feed(self, batch: pa.RecordBatch) -> Iterator[Found]:
         """Takes the next events in stream order; yields rows that are certain by now."""
         self.noticed.fresh = False
         rows, masks = self._relevant(batch)
@@ -100,7 +100,7 @@ class MatchAggregator(ReportingMatcher):
         events, predicates = [event for event, _ in tests], [own for _, own in tests]
         Scan(bound, events, predicates, (), "drop", Metrics(), BadRows())(batch)
 
-    def finish(self) -> Iterator[pa.RecordBatch]:
+    def finish(self) -> Iterator[Found]:
         """The stream has ended: yields what is left."""
         self._let_in()
         yield from self._run(None)
@@ -126,7 +126,7 @@ class MatchAggregator(ReportingMatcher):
             self._working.add(batch, np.arange(masks.size, dtype=np.int64), masks)
         self._waiting.clear()
 
-    def advance(self, watermark: int) -> Iterator[pa.RecordBatch]:
+    def advance(self, watermark: int) -> Iterator[Found]:
         """All events before the watermark have come: yields what is certain by now."""
         self._let_in()
         yield from self._run(watermark - 1)
@@ -153,7 +153,7 @@ class MatchAggregator(ReportingMatcher):
 
     # Passes
 
-    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+    def _run(self, watermark: int | None) -> Iterator[Found]:
         """Writes the rows of the events since the last pass and of the expiries up to the watermark (None: of all).
 
         All events at the watermark have come as well: a row of expiry depends on those of its instant.
@@ -164,7 +164,7 @@ class MatchAggregator(ReportingMatcher):
             self._reported = watermark
             self._forget(watermark)
 
-    def _pass(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+    def _pass(self, watermark: int | None) -> Iterator[Found]:
         working = self._working
         self.allowance.begin_pass(len(working))
         live = LivePass(self._live, self._measures, working, self._rank(), self._cells)
@@ -179,7 +179,7 @@ class MatchAggregator(ReportingMatcher):
         spans = collected.spans()
         rows = live.answer(spans, triggers, self._aggregates, self._reported, watermark)
         if rows is not None and rows.num_rows:
-            yield rows
+            yield 0, rows
         if watermark is not None:
             self._cells = None if self._live.looks_ahead else live.cells(spans, watermark)
             self._earliest = working.noticed.earliest(run.earliest if run is not None else self._earliest)

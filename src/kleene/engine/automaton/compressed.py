@@ -41,8 +41,8 @@ from kleene.engine.events.placed import PlacedColumns, take_places
 from kleene.engine.matches.kernels.identity import FIRST_FACTOR, add_events, finish_ids, hash_lists, next_factor
 from kleene.engine.matches.kernels.lists import sum_integers
 from kleene.engine.matches.matches import Matches
-from kleene.engine.matches.output import EventHashes, query_seed
-from kleene.plan.automaton.nfa import NfaPlan
+from kleene.engine.matches.output import EventHashes, WrittenPlan, query_seed
+from kleene.plan.patterns import NfaPlan
 
 Variables = tuple[tuple[str, bool], ...]
 """The variables of a query in order: (name, whether it is Kleene)."""
@@ -95,9 +95,9 @@ class CompressedWriter:
         self._text = plan.bound.query.text
         self._variables: Variables = tuple((event.variable, event.is_kleene) for event in plan.positives)
         self._numbers = {name: number for number, (name, _) in enumerate(self._variables)}
-        self._struct = pa.struct([events.field(name).with_nullable(True) for name in plan.columns])
         self._seed = int(np.uint64(query_seed(plan.bound.query)).view(np.int64))
-        self.schema = compressed_schema(self._struct, events.field(self._time).type)
+        self.schema = compressed_schema(plan, events)
+        self._struct = self.schema.field("events").type.value_type
 
     def write(
         self,
@@ -228,13 +228,15 @@ class CompressedWriter:
         return totals
 
 
-def compressed_schema(event: pa.StructType, time: pa.DataType) -> pa.Schema:
-    """The columns of compressed output, for events of a struct type."""
+def compressed_schema(plan: WrittenPlan, events: pa.Schema) -> pa.Schema:
+    """The columns of a plan's compressed output, for events with an Arrow schema."""
+    event = pa.struct([events.field(name).with_nullable(True) for name in plan.columns])
+    time = time_type(events.field(plan.bound.schema.time).type)
     types = {
         "query": pa.string(),
         "match_count": pa.int64(),
-        "match_start": time_type(time),
-        "match_end": time_type(time),
+        "match_start": time,
+        "match_end": time,
         "time": pa.string(),
         "variables": pa.list_(VARIABLE),
         "events": pa.list_(event),

@@ -16,8 +16,8 @@ from kleene.common.columns import concat, take
 from kleene.engine.counting.program import Program
 from kleene.engine.events.key_index import KeyIndex, grown
 from kleene.engine.expressions.vectorized import widen
+from kleene.engine.matcher import State
 from kleene.engine.passes.restored import ROW, require_width
-from kleene.engine.passes.working_matcher import State
 
 UNKNOWN = -1
 """The number of a partition that is not carried."""

@@ -11,12 +11,11 @@ A row is written when a later instant has been seen: every one of simultaneous t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from kleene.common.arrays import Array
+from kleene.common.arrays import EVER, LONG_AGO, Array
 from kleene.common.columns import concat
 from kleene.common.errors import DataError
 from kleene.engine.allowance import Allowance
@@ -41,15 +40,13 @@ from kleene.engine.counting.values import (
 from kleene.engine.events.grouping import Groups, combined_codes, group_rows, without_nulls
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.vectorized import widen
+from kleene.engine.matcher import Found, State
 from kleene.engine.matches.aggregate_output import AggregateWriter, grouped, time_column
 from kleene.engine.passes.restored import carried_counters, require_names
-from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, State, WorkingMatcher
+from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher
 from kleene.plan.counting.chopping import Cuts, Load, Steps, best_cuts, marking_cost, stacks_cost, trie_cost
 from kleene.plan.counting.counters import CounterPlan
-from kleene.plan.counting.shared_counters import SharedCounters, alone
-
-EVER = np.iinfo(np.int64).max
-LONG_AGO = np.iinfo(np.int64).min
+from kleene.plan.counting.shared_counters import SharedCounters
 
 DIVIDED_ROWS = 1 << 20
 """How many events of many partitions are taken in at a time."""
@@ -58,8 +55,8 @@ LOOKED_AT = 1 << 10
 """At so many events it is looked how many are alive."""
 
 
-class SharedCounterMatcher(WorkingMatcher):
-    """Counts the queries of some plans together; `feed` and `finish` yield (number of the query, rows)."""
+class CounterMatcher(WorkingMatcher):
+    """Counts the queries of some plans together, or of one; see `kleene.engine.matcher.Matcher`."""
 
     takes_failing = False
     widens = True
@@ -78,20 +75,20 @@ class SharedCounterMatcher(WorkingMatcher):
         super().__init__(shared, bad_rows, run_rows, block, names)
         self._shared = shared
         self._writers = [AggregateWriter(plan.bound, events) for plan in shared.plans]
-        self.output_schemas = [writer.schema for writer in self._writers]
+        self.output_schemas = tuple(writer.schema for writer in self._writers)
         self._written = LONG_AGO
         """Rows of instants before this one have been written."""
         carries = shared.window is None and not any(plan.compares_texts for plan in shared.plans)
         self._carried = Carried() if carries else None
         self._key_types = [widen(pa.nulls(0, events.field(name).type)).type for name in shared.partition]
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[Any]:
+    def feed(self, batch: pa.RecordBatch) -> Iterator[Found]:
         """Takes the next events in stream order; those that are divided in pieces that can be put in order in the cache."""
         rows = DIVIDED_ROWS if self._shared.partition else max(batch.num_rows, 1)
         for begin in range(0, batch.num_rows, rows):
             yield from super().feed(batch.slice(begin, rows))
 
-    def _run(self, watermark: int | None) -> Iterator[Any]:
+    def _run(self, watermark: int | None) -> Iterator[Found]:
         working = self._working
         rows = len(working) if watermark is None else int(np.searchsorted(working.ts, watermark, side="left"))
         if rows:
@@ -126,7 +123,7 @@ class SharedCounterMatcher(WorkingMatcher):
         else:
             require_names(state, ())
 
-    def _counted(self, rows: int, until: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _counted(self, rows: int, until: int) -> Iterator[Found]:
         self.allowance.begin_pass(rows)
         fresh = self._carried is None or len(self._carried) == 0
         try:
@@ -157,18 +154,6 @@ class SharedCounterMatcher(WorkingMatcher):
 
     def _pass(self, rows: int, until: int) -> CounterPass:
         return CounterPass(self._shared, self._working, rows, self._carried, self._written, until, self.allowance)
-
-
-class CounterMatcher(SharedCounterMatcher):
-    """A matcher for one counter plan; see `kleene.engine.matcher.Matcher`."""
-
-    def __init__(self, plan: CounterPlan, events: pa.Schema, **tuning: Any) -> None:
-        super().__init__(alone(plan), events, **tuning)
-        self.output_schema = self.output_schemas[0]
-
-    def _counted(self, rows: int, until: int) -> Iterator[Any]:
-        for _, found in super()._counted(rows, until):
-            yield found
 
 
 def _grouped(codes: Array | None, partitions: int, ts: Array, masks: Array) -> Groups:

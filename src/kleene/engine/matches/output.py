@@ -38,9 +38,8 @@ from kleene.engine.matches.matches import Matches
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import LogicalQuery
-from kleene.pattern.predicates import Expression
 from kleene.pattern.text import query_text
-from kleene.plan.operators import Transformation
+from kleene.plan.contract import Transformation
 
 NULL_WORD = np.uint64(0x5BD1E9955BD1E995)
 
@@ -64,6 +63,36 @@ class WrittenPlan(Protocol):
     def transformation(self) -> Transformation: ...
 
 
+def match_schema(plan: WrittenPlan, events: pa.Schema) -> pa.Schema:
+    """The columns of a plan's matches, for events with an Arrow schema."""
+    time, components = time_type(events.field(plan.bound.schema.time).type), _positive(plan)
+    head = [
+        pa.field("query", pa.string(), nullable=False),
+        pa.field("match_id", pa.int64(), nullable=False),
+        pa.field("match_start", time, nullable=False),
+        pa.field("match_end", time, nullable=False),
+    ]
+    if plan.transformation.columns:
+        nothing = MatchRows(_no_matches(components))
+        returned = MatchEvaluator(plan.bound, lambda name, _: pa.nulls(0, events.field(name).type), nothing).returned
+        return pa.schema([*head, *(pa.field(alias, returned(item).type) for alias, item in plan.transformation.columns)])
+    struct = _event_type(plan, events)
+    return pa.schema([*head, *(pa.field(event.variable, _type_of(event, struct)) for event in components)])
+
+
+def _positive(plan: WrittenPlan) -> list[Event]:
+    """The positive components of all branches, in order of appearance."""
+    return [event for event in plan.bound.components if not event.negated]
+
+
+def _event_type(plan: WrittenPlan, events: pa.Schema) -> pa.StructType:
+    return pa.struct([events.field(name).with_nullable(True) for name in plan.columns])
+
+
+def _type_of(event: Event, struct: pa.StructType) -> pa.DataType:
+    return pa.list_(struct) if event.is_kleene else struct
+
+
 class MatchWriter:
     """Writes the matches of one plan."""
 
@@ -71,31 +100,12 @@ class MatchWriter:
         self._bound = plan.bound
         self._columns = plan.columns
         self._returns = plan.transformation.columns
-        self._events = events
-        self._components = [event for event in plan.bound.components if not event.negated]
-        """The positive components of all branches, in order of appearance."""
-        self._struct = pa.struct([events.field(name).with_nullable(True) for name in plan.columns])
+        self._components = _positive(plan)
+        self._struct = _event_type(plan, events)
         self._time = plan.bound.schema.time
         self._seed = np.uint64(query_seed(plan.bound.query))
         self._names = RepeatedText(plan.bound.query.name)
-        self.schema = self._output_schema()
-
-    def _output_schema(self) -> pa.Schema:
-        time = time_type(self._events.field(self._time).type)
-        head = [
-            pa.field("query", pa.string(), nullable=False),
-            pa.field("match_id", pa.int64(), nullable=False),
-            pa.field("match_start", time, nullable=False),
-            pa.field("match_end", time, nullable=False),
-        ]
-        if self._returns:
-            matches = _no_matches(self._components)
-            returned = self._returned(lambda name, _: pa.nulls(0, self._events.field(name).type), matches)
-            return pa.schema([*head, *(pa.field(alias, returned(item).type) for alias, item in self._returns)])
-        return pa.schema([*head, *(pa.field(event.variable, self._type_of(event)) for event in self._components)])
-
-    def _type_of(self, event: Event) -> pa.DataType:
-        return pa.list_(self._struct) if event.is_kleene else self._struct
+        self.schema = match_schema(plan, events)
 
     def narrow(self, names: Sequence[str]) -> None:
         """Leaves out all columns but these, and what has to be computed for the others."""
@@ -104,7 +114,7 @@ class MatchWriter:
     def write(self, events: PlacedColumns, hashes: EventHashes, matches: Matches) -> pa.RecordBatch:
         """The rows of matches."""
         gather = _once(events.gather)
-        returned = self._returned(gather, matches)
+        returned = MatchEvaluator(self._bound, gather, MatchRows(matches)).returned
         columns: dict[str, Callable[[], pa.Array]] = {
             "query": lambda: self._names.times(matches.count),
             "match_id": lambda: self._match_ids(hashes, matches),
@@ -124,15 +134,11 @@ class MatchWriter:
         if event.variable in matches.lists:
             offsets, places = matches.lists[event.variable]
             return as_list(offsets, self._structs(gather, places))
-        return pa.nulls(matches.count, self._type_of(event))
+        return pa.nulls(matches.count, _type_of(event, self._struct))
 
     def _structs(self, gather: Gather, places: Array) -> pa.Array:
         children = [gather(name, places) for name in self._columns]
         return pa.StructArray.from_arrays(children, fields=list(self._struct))
-
-    def _returned(self, gather: Gather, matches: Matches) -> Callable[[Expression], pa.Array]:
-        """Computes a RETURN column."""
-        return MatchEvaluator(self._bound, gather, MatchRows(matches)).returned
 
     def _match_ids(self, hashes: EventHashes, matches: Matches) -> pa.Array:
         """A hash of the query and of the events under each variable; an absent variable only skips its factor."""

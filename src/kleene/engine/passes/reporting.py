@@ -23,16 +23,18 @@ from kleene.engine.allowance import Allowance
 from kleene.engine.events.grouping import Groups
 from kleene.engine.events.placed import PlacedColumns
 from kleene.engine.events.working_set import WorkingSet
-from kleene.engine.matcher import Metrics
+from kleene.engine.matcher import Found, Metrics, State
 from kleene.engine.matches.candidates import as_candidates, candidate_schema
 from kleene.engine.matches.matches import Matches
 from kleene.engine.matches.non_overlap import choose
 from kleene.engine.matches.output import EventHashes, MatchWriter
 from kleene.engine.passes.magnitudes import may_overflow
 from kleene.engine.passes.restored import require_names
-from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, ScannedPlan, State, WorkingMatcher
+from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher
 from kleene.engine.passes.working_pass import in_partitions
 from kleene.pattern.policies import Output, Strategy
+from kleene.plan.contract import Plan
+from kleene.plan.patterns import MatchPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Due:
     non_overlap: bool
 
     @staticmethod
-    def of(plan: Any) -> Due:
+    def of(plan: MatchPlan) -> Due:
         negatives = [item for branch in plan.branches if branch.negation for item in branch.negation.components]
         return Due(
             plan.bound.window,
@@ -131,7 +133,7 @@ class Evaluation(Protocol):
     """Whether a later event may end a match: then NON-OVERLAP is not decided while matches are found."""
 
     @property
-    def plan(self) -> Any:
+    def plan(self) -> MatchPlan:
         """The plan that is evaluated."""
         ...
 
@@ -148,11 +150,11 @@ class Evaluation(Protocol):
 class ReportingMatcher(WorkingMatcher):
     """The part of a matcher that goes over its working set in passes of an evaluation."""
 
-    def __init__(self, plan: ScannedPlan, evaluation: Evaluation, bad_rows: str, run_rows: int, block: int) -> None:
+    def __init__(self, plan: Plan, evaluation: Evaluation, bad_rows: str, run_rows: int, block: int) -> None:
         """`plan` says what of the events is kept; the evaluation has its own, which may be another."""
         super().__init__(plan, bad_rows, run_rows, block)
         self.evaluation = evaluation
-        self._plan: Any = evaluation.plan
+        self._plan = evaluation.plan
         self._due = Due.of(self._plan)
         self._reported: int | None = None
         """With a negated end: matches whose window passed by this time have been reported."""
@@ -230,7 +232,7 @@ class PatternMatcher(ReportingMatcher):
     ) -> None:
         super().__init__(evaluation.plan, evaluation, bad_rows, run_rows, block)
         self._writer = self._make_writer(events)
-        self.output_schema = self._writer.schema
+        self.output_schemas = (self._writer.schema,)
 
     def _make_writer(self, events: pa.Schema) -> Any:
         """Writes matches as rows."""
@@ -241,15 +243,15 @@ class PatternMatcher(ReportingMatcher):
         (`kleene.engine.matches.candidates`).
         """
         self.evaluation.candidates = True
-        self.output_schema = candidate_schema(self._writer.schema, events, self._plan.partition)
+        self.output_schemas = (candidate_schema(self._writer.schema, events, self._plan.partition),)
 
     def compute_only(self, names: Sequence[str]) -> None:
         """Gives matches these columns only."""
-        if list(names) != self.output_schema.names:  # compressed ones always have all
+        if list(names) != self._writer.schema.names:  # compressed ones always have all
             self._writer.narrow(names)
-            self.output_schema = self._writer.schema
+            self.output_schemas = (self._writer.schema,)
 
-    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+    def _run(self, watermark: int | None) -> Iterator[Found]:
         """Reports what the events up to the watermark (None: the end of time) make certain."""
         working = self._working
         if len(working) and (working.pending or self._due.postponed):
@@ -262,7 +264,7 @@ class PatternMatcher(ReportingMatcher):
         if watermark is not None:
             working.forget(self._due.horizon(watermark, self._earliest))
 
-    def _report(self, run: Pass, watermark: int | None) -> Iterator[pa.RecordBatch]:
+    def _report(self, run: Pass, watermark: int | None) -> Iterator[Found]:
         emit_from = 0 if self._due.postponed else self._working.kept
         waiting: list[Matches] = []
         for index in range(len(self._plan.branches)):
@@ -272,10 +274,10 @@ class PatternMatcher(ReportingMatcher):
                     self.allowance.hold(kept.nbytes, "matches among which NON-OVERLAP chooses")
                     waiting.append(kept.take(np.arange(kept.count)))
                 elif kept.count:
-                    yield self._written(run, kept)
+                    yield 0, self._written(run, kept)
         if waiting:
             for kept in choose(waiting, run.groups.offsets, run.ended, candidates=self.evaluation.candidates):
-                yield self._written(run, kept)
+                yield 0, self._written(run, kept)
         run.clear_ended()
 
     def _written(self, run: Pass, matches: Matches) -> pa.RecordBatch:
@@ -286,4 +288,4 @@ class PatternMatcher(ReportingMatcher):
         rows: pa.RecordBatch = self._writer.write(run.events, run.hashes, matches)
         if not self.evaluation.candidates:
             return rows
-        return as_candidates(rows, self.output_schema, run, matches, self._plan.partition)
+        return as_candidates(rows, self.output_schemas[0], run, matches, self._plan.partition)

@@ -6,8 +6,7 @@ A pass waits until as many new rows have come as are kept, so the work of going 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +17,11 @@ from kleene.engine.allowance import Allowance
 from kleene.engine.events.scan import Scan
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.failing import Noticed
-from kleene.engine.matcher import BadRows, Metrics
+from kleene.engine.matcher import BadRows, Found, Matcher, Metrics, State
 from kleene.engine.passes.restored import integers, require_names
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.operators import Event
-from kleene.pattern.predicates import Expression
 from kleene.plan.analysis.keys import key_attributes
-from kleene.plan.limits import Limits
+from kleene.plan.contract import Plan
 
 BLOCK = 1 << 17
 """How many matches, or detecting events, are handed on at a time."""
@@ -36,40 +33,16 @@ RowScan = Callable[[pa.RecordBatch], tuple[Array, Array]]
 """Gives the rows of a batch that matter, in order, and a number for each that says which tests it passes."""
 
 
-State = Mapping[str, pa.Array]
-"""What a matcher knows that recent events do not tell, as named columns."""
-
-
-class ScannedPlan(Protocol):
-    """What taking events in needs of a plan."""
-
-    @property
-    def bound(self) -> BoundQuery: ...
-    @property
-    def limits(self) -> Limits: ...
-    @property
-    def scanned(self) -> Sequence[tuple[Event, tuple[Expression, ...]]]:
-        """What is tested of each event: (component, predicates) per bit of a row's mask."""
-
-    @property
-    def all_rows(self) -> bool:
-        """Whether events that no component can bind matter."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the events that are read."""
-
-
 def is_compressible(bound: BoundQuery) -> bool:
     """Whether the matches of a query could be given as a match buffer."""
     return not bound.query.aggregates and all(branch.is_sequence for branch in bound.branches)
 
 
-Audit = Callable[[Any, WorkingSet, int | None, int | None], None]
+Audit = Callable[[Plan, WorkingSet, int | None, int | None], None]
 """`audit(plan, working, reported, watermark)` raises if what a pass noted is an error, see `kleene.engine.audit`."""
 
 
-class WorkingMatcher(ABC):
+class WorkingMatcher(Matcher, ABC):
     """The part of a matcher that takes events in; see `kleene.engine.matcher.Matcher`."""
 
     audit: Audit | None = None
@@ -78,9 +51,7 @@ class WorkingMatcher(ABC):
     takes_failing = True
     """Whether events stay of which a condition leaves 64 bits: a match may tell whether that is an error."""
 
-    def __init__(
-        self, plan: ScannedPlan, bad_rows: str, run_rows: int, block: int, queries: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, bad_rows: str, run_rows: int, block: int, queries: Sequence[str] | None = None) -> None:
         """`queries` are those that the plan is for, if they are several."""
         self.metrics = Metrics()
         self.allowance = Allowance(queries or (plan.bound.query.name,), plan.limits, compressible=is_compressible(plan.bound))
@@ -92,7 +63,7 @@ class WorkingMatcher(ABC):
         self._scan = self._make_scan(plan, bad_rows)
         self._working = WorkingSet(plan.bound.schema, plan.columns, self.noticed)
 
-    def _make_scan(self, plan: ScannedPlan, bad_rows: str) -> RowScan:
+    def _make_scan(self, plan: Plan, bad_rows: str) -> RowScan:
         """What tells the rows of a batch that matter, with `metrics` and `bad_rows` of this matcher."""
         return Scan(
             plan.bound,
@@ -106,8 +77,8 @@ class WorkingMatcher(ABC):
             noticed=self.noticed if self.takes_failing else None,
         )
 
-    def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes the next events in stream order; yields matches that are certain by now."""
+    def feed(self, batch: pa.RecordBatch) -> Iterator[Found]:
+        """Takes the next events in stream order; yields rows that are certain by now."""
         rows, masks = self._relevant(batch)
         if rows.size:
             self._working.add(batch, rows, masks)
@@ -116,22 +87,14 @@ class WorkingMatcher(ABC):
                 return
             yield from self._run(self._working.latest)
 
-    def compute_only(self, names: Sequence[str]) -> None:  # noqa: B027 - aggregates are computed anyway
-        """Lets the matcher leave out other columns than these of its rows, and what has to be computed for them."""
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
+    def finish(self) -> Iterator[Found]:
         """The stream has ended: yields what is left."""
         yield from self._run(None)
 
-    def advance(self, watermark: int) -> Iterator[pa.RecordBatch]:
+    def advance(self, watermark: int) -> Iterator[Found]:
         """All events before the watermark have come: yields what is certain by now."""
         yield from self._run(watermark)
         self.allowance.begin_run()
-
-    @property
-    def chosen(self) -> str:
-        """How the last events were bound, in words; empty if there is no choice."""
-        return ""
 
     @property
     def horizon(self) -> int | None:
@@ -158,24 +121,8 @@ class WorkingMatcher(ABC):
         """With a window: no event matters longer than this."""
         return 2 * max((window for window, _ in self._windows()), default=0)
 
-    def snapshot(self) -> State:
-        """After `advance`: what `restore` needs besides the events since the horizon."""
-        return {}
-
-    def changes(self) -> pa.RecordBatch | None:
-        """After `advance`: of what is known of many things one by one, the rows that changed since the last call.
-
-        `restore` gets the last row of each number besides the snapshot. Numbers are in the column `ROW`.
-        """
-        return None
-
-    @property
-    def known(self) -> int:
-        """Of how many things something is known besides events."""
-        return 0
-
     def restore(self, events: Iterable[pa.RecordBatch], watermark: int, horizon: int | None, state: State) -> None:
-        """Goes on after `advance(watermark)` of a matcher like this one, given the events after its horizon and its state."""
+        """Resumes after `advance(watermark)` of a matcher like this one, given the events after its horizon and its state."""
         for batch in events:
             rows, masks = self._relevant(batch)
             self._working.add(batch, rows, masks)
@@ -206,5 +153,5 @@ class WorkingMatcher(ABC):
         return self._scan(batch)
 
     @abstractmethod
-    def _run(self, watermark: int | None) -> Iterator[pa.RecordBatch]:
+    def _run(self, watermark: int | None) -> Iterator[Found]:
         """Reports what the events up to the watermark (None: the end of time) make certain."""

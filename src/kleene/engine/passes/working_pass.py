@@ -5,7 +5,6 @@ clock, negation, and under NON-OVERLAP where the last reported match ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +27,7 @@ from kleene.engine.passes.filter_values import filter_column
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import Strategy
 from kleene.pattern.predicates import Literal
+from kleene.plan.patterns import MatchPlan
 
 NEGATIVE = "negative"
 """The role of a negative component's bit; any other role is a positive component's."""
@@ -76,7 +76,7 @@ class WorkingPass:
 
     def __init__(
         self,
-        plan: Any,
+        plan: MatchPlan,
         working: WorkingSet,
         metrics: Metrics,
         block: int,
@@ -84,7 +84,7 @@ class WorkingPass:
         grouped: Grouped | None = None,
     ) -> None:
         """`bits` gives the bit of each (variable, role) in a row's mask; `grouped` are the rows by partition, if known."""
-        self._plan: Any = plan
+        self._plan: MatchPlan = plan
         self._bits = bits
         self._positive = sum(1 << bit for (_, role), bit in bits.items() if role != NEGATIVE)
         self._working = working

@@ -7,7 +7,7 @@ nothing is lost or found twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -17,23 +17,24 @@ from kleene.common.arrays import Array
 from kleene.common.columns import select
 from kleene.engine.allowance import Allowance
 from kleene.engine.expressions.vectorized import of_types
-from kleene.engine.matcher import BadRows, Metrics
+from kleene.engine.matcher import BadRows, Found, Metrics, State
 from kleene.engine.matches.output import MatchWriter
 from kleene.engine.passes.reporting import Due
 from kleene.engine.passes.restored import require_names
-from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, ScannedPlan, State, WorkingMatcher, is_compressible
+from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher, is_compressible
 from kleene.engine.passes.working_pass import in_partitions
 from kleene.engine.shared.completion import Completion
 from kleene.engine.shared.leaf_scan import LeafScan
 from kleene.engine.shared.planner import REMEMBERED, Planner
 from kleene.engine.shared.program import Comparisons, SharedProgram
 from kleene.engine.shared.shared_pass import SharedPass
+from kleene.plan.contract import Plan
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
 
 
 class SharedMatcher(WorkingMatcher):
-    """Matches the queries of a group; `feed` and `finish` yield (query, matches)."""
+    """Matches the queries of a group; see `kleene.engine.matcher.Matcher`."""
 
     _scan: LeafScan
 
@@ -50,17 +51,19 @@ class SharedMatcher(WorkingMatcher):
         super().__init__(group, "quarantine" if bad_rows == "drop" else bad_rows, run_rows, block, tuple(group.plans))
         self._group = group
         self._policy = bad_rows
-        self._bad_counts = dict.fromkeys(group.plans, 0)
-        self._bad_rows = {name: BadRows() for name in group.plans}
+        self._bad_counts = [0] * len(group.plans)
+        self._bad_rows = [BadRows() for _ in group.plans]
         self._due = {name: Due.of(item) for name, item in group.plans.items()}
         self._postponed = any(due.postponed for due in self._due.values())
         self._writers = {name: MatchWriter(item, events) for name, item in group.plans.items()}
+        self.output_schemas = tuple(writer.schema for writer in self._writers.values())
+        self._places = {name: place for place, name in enumerate(group.plans)}
         self._allowances = {
             name: Allowance((name,), plan.limits, compressible=is_compressible(plan.bound))
             for name, plan in group.plans.items()
         }
         """Of each query; what all have in common is counted by that of the matcher."""
-        self._found = dict.fromkeys(group.plans, 0)
+        self._found = [0] * len(group.plans)
         self._reported: int | None = None
         self._earliest: int | None = None
         self._planner = planner
@@ -70,21 +73,17 @@ class SharedMatcher(WorkingMatcher):
         self.plan: SharedPlan | None = None
         """What the last pass followed."""
 
-    @property
-    def output_schemas(self) -> Mapping[str, pa.Schema]:
-        return {name: writer.schema for name, writer in self._writers.items()}
-
-    def _make_scan(self, plan: ScannedPlan, bad_rows: str) -> LeafScan:
+    def _make_scan(self, plan: Plan, bad_rows: str) -> LeafScan:
         assert isinstance(plan, PatternGroup)
         return LeafScan(plan, bad_rows, self.metrics, self.bad_rows, self.noticed)
 
-    def advance(self, watermark: int) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def advance(self, watermark: int) -> Iterator[Found]:
         """All events before the watermark have come: yields what is certain by now."""
         yield from super().advance(watermark)
         for allowance in self._allowances.values():
             allowance.begin_run()
 
-    def finish(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def finish(self) -> Iterator[Found]:
         """The stream has ended: yields what is left."""
         yield from super().finish()
         self._planner.stop()
@@ -97,7 +96,7 @@ class SharedMatcher(WorkingMatcher):
         self._reported = watermark
         self._earliest = self._working.earliest
 
-    def metrics_of(self, query: str) -> Metrics:
+    def metrics_of(self, query: int) -> Metrics:
         """What was counted: of the query its bad rows and matches, of the group the rest."""
         return Metrics(
             events=self.metrics.events,
@@ -106,7 +105,7 @@ class SharedMatcher(WorkingMatcher):
             matches=self._found[query],
         )
 
-    def bad_rows_of(self, query: str) -> BadRows:
+    def bad_rows_of(self, query: int) -> BadRows:
         """The rows set aside that concern a query; `bad_rows` has only those on their way here."""
         return self._bad_rows[query]
 
@@ -114,7 +113,7 @@ class SharedMatcher(WorkingMatcher):
         """Hands bad rows to the queries that they concern: that name their type, if there is a good one."""
         schema = self._group.bound.schema
         for batch in self.bad_rows.batches:
-            for query, plan in self._group.plans.items():
+            for query, plan in enumerate(self._group.plans.values()):
                 own = batch
                 if schema.type is not None:
                     kinds = batch.column(schema.type)
@@ -137,7 +136,7 @@ class SharedMatcher(WorkingMatcher):
             rows, codes = rows[inside], codes[inside]
         return rows, codes
 
-    def _run(self, watermark: int | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def _run(self, watermark: int | None) -> Iterator[Found]:
         """Reports what the events up to the watermark (None: the end of time) make certain."""
         working = self._working
         if len(working) and (working.pending or self._postponed):
@@ -183,20 +182,20 @@ class SharedMatcher(WorkingMatcher):
             del self._programs[next(iter(self._programs))]
         return SharedPass(program, self._scan, self._working, self.metrics, self.allowance, self._block)
 
-    def _report(self, run: SharedPass, watermark: int | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def _report(self, run: SharedPass, watermark: int | None) -> Iterator[Found]:
         completions: dict[Any, Completion] = {}
         for root, block in run.roots():
-            query = root.clause.query
-            due = self._due[query]
-            key = (query, root.clause.branch)
+            name = root.clause.query
+            due, query = self._due[name], self._places[name]
+            key = (name, root.clause.branch)
             if key not in completions:
                 completions[key] = Completion(run, root, postponed=due.postponed)
             for matches in completions[key].matches(block):
                 kept = completions[key].negated(due.by(watermark, self._reported, matches, run.ts))
                 if kept.count:
-                    self._allowances[query].ended(kept.last, run)
-                    self._allowances[query].reported(kept.count)
+                    self._allowances[name].ended(kept.last, run)
+                    self._allowances[name].reported(kept.count)
                     self._found[query] += kept.count
                     self.metrics.matches += kept.count
-                    hashes = run.hashes_of(self._group.plans[query].columns)
-                    yield query, self._writers[query].write(run.events, hashes, kept)
+                    hashes = run.hashes_of(self._group.plans[name].columns)
+                    yield query, self._writers[name].write(run.events, hashes, kept)

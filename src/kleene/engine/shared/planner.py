@@ -1,6 +1,6 @@
 """Which shared plan a group of queries follows: made for the events of the first pass, and again when they have changed.
 
-Rates are counted anew before every pass. Selectivities, which cost a millisecond each, are measured for the first pass and then
+Rates are counted before every pass. Selectivities, which cost a millisecond each, are measured for the first pass and then
 now and again. Where the plan was made for other numbers, an earlier one that was made for such numbers is followed again.
 If there is none, one that needs no search is made, and followed if it is cheaper: at once, unless passes are so short that they
 take less time by the old plan than it takes to make another. A search from there runs beside the passes, for a small share of
@@ -12,29 +12,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
-import pyarrow as pa
 
 from kleene.common.arrays import Array
-from kleene.common.errors import DataError
 from kleene.engine.events.working_set import WorkingSet
-from kleene.engine.matches.match_values import MatchEvaluator, MatchRows
-from kleene.engine.matches.matches import Matches
-from kleene.engine.passes.observe import Scopes, share, stretches
+from kleene.engine.passes.observe import bits_of
+from kleene.engine.passes.sampling import WorkingRows, holds, share, stretches
 from kleene.engine.shared.leaf_scan import LeafScan
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Call, Expression, walk
-from kleene.pattern.text import expression_text
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi.clauses import normal
 from kleene.plan.multi.cost import DRAWN, ConditionKey, SharedStatistics, condition_key
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import SEARCHES, MultiOptions, Progress, plan_shared, recosted
-from kleene.plan.order.statistics import FINEST_SELECTIVITY
+from kleene.plan.order.statistics import FINEST_SELECTIVITY, apart
+from kleene.plan.patterns import LazyPlan
 
 PAIRS = 512
 """How many tuples decide about the selectivity of a condition."""
@@ -49,37 +45,19 @@ FEWEST = 20
 """Rates of fewer events than this say nothing."""
 
 WORTH = 0.25
-"""Most time that a search takes, as a share of what the pass at hand is expected to take with the best plan that needs none."""
+"""Most time that a search takes, as a share of what the pass is expected to take with the best plan that needs none."""
 
 SHORTEST = 0.02
 """Seconds of search that are worth beginning with."""
 
 SHARE = 0.1
-"""The part of the time that goes into making plans anew."""
+"""The share of the time that goes into re-planning."""
 
 REMEMBERED = 16
 """Plans that are kept, as events may become again what they were."""
 
 MEASURED_LESS = 4.0
 """Selectivities are measured when there is this many times the time for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A working set as one query of a group sees it: with a bit for each of its positive variables."""
-
-    working: WorkingSet
-    masks: Array
-
-    def __len__(self) -> int:
-        return len(self.working)
-
-    @property
-    def ts(self) -> Array:
-        return self.working.ts
-
-    def gather(self, name: str, rows: Array) -> pa.Array:
-        return self.working.gather(name, rows)
 
 
 def observed_rates(group: PatternGroup, scan: LeafScan, working: WorkingSet) -> tuple[Array, float]:
@@ -103,17 +81,16 @@ def observe_shared(group: PatternGroup, scan: LeafScan, working: WorkingSet) -> 
         asked = [item for item in _asked(group, name, plan) if item[0] not in found]
         if not asked and same != 1.0:
             continue
-        bits = {event.variable: bit for bit, (event, _) in enumerate(plan.scanned) if not event.negated}
-        seen = _Seen(working, _masks(group, name, bits, starts, tests).take(working.masks))
-        scopes = Scopes(plan.bound, bits, plan.partition, seen, ROWS)  # type: ignore[arg-type]
-        measured = scopes.selectivities([expression for _, expression, _ in asked], PAIRS)
+        bits = bits_of(plan.scanned)
+        masks = _masks(group, name, bits, starts, tests).take(working.masks)
+        rows = WorkingRows(plan.bound, bits, plan.partition, working, ROWS, masks=masks)
         for key, expression, read in asked:
-            text = expression_text(expression)
-            if text in measured:
-                found[key] = measured[text]
+            selectivity = found.get(key) or rows.selectivity(expression, PAIRS)
+            if selectivity is not None:
+                found[key] = selectivity
                 held[key] = drawn.held(plan.bound, expression, read)
         if plan.partition and same == 1.0:
-            same = min(scopes.same_partition(PAIRS), share(1, 1))
+            same = min(rows.same_partition(PAIRS), share(1, 1))
     return SharedStatistics(tuple((counts / span).tolist()), found, held, same if group.first.partition else 1.0, span)
 
 
@@ -124,7 +101,6 @@ class _Drawn:
         self._working = working
         self._starts, self._tests = scan.sets()
         self._looked_at = stretches(len(working), ROWS)
-        self._random = np.random.default_rng(0)
         self._rows: list[Array | None] = [None] * len(group.leaves)
 
     def _rows_of(self, leaf: int) -> Array:
@@ -134,7 +110,7 @@ class _Drawn:
             has = np.zeros(self._starts.size - 1, bool)
             has[np.searchsorted(self._starts, np.flatnonzero(self._tests == leaf), side="right") - 1] = True
             own = self._looked_at[has.take(self._working.masks.take(self._looked_at))]
-            rows = self._rows[leaf] = own.take(self._random.integers(own.size, size=DRAWN)) if own.size else own
+            rows = self._rows[leaf] = own.take(np.random.default_rng(leaf).integers(own.size, size=DRAWN)) if own.size else own
         return rows
 
     def held(self, bound: BoundQuery, condition: Expression, read: Mapping[str, int]) -> int:
@@ -142,14 +118,10 @@ class _Drawn:
         of each variable.
         """
         rows = {variable: self._rows_of(leaf) for variable, leaf in read.items()}
-        first, *_ = rows.values()
         if any(not own.size for own in rows.values()) or any(isinstance(item, Call) for item in walk(condition)):
             return 0
-        evaluator = MatchEvaluator(bound, self._working.gather, MatchRows(Matches(DRAWN, rows, {}, first, first)))
-        try:
-            return int.from_bytes(np.packbits(evaluator.holds(condition)).tobytes(), "big")
-        except DataError:  # of tuples that no plan need ever look at
-            return 0
+        found = holds(bound, self._working.gather, condition, rows)
+        return 0 if found is None else int.from_bytes(np.packbits(found).tobytes(), "big")
 
 
 def _asked(group: PatternGroup, query: str, plan: LazyPlan) -> list[tuple[ConditionKey, Expression, dict[str, int]]]:
@@ -194,7 +166,7 @@ class Planner:
         self._ready: SharedPlan | None = None
         self._began = perf_counter()
         self._spent = 0.0
-        """Seconds that went into making plans anew."""
+        """Seconds that went into re-planning."""
         self._measuring, self._planning = 0.1, 0.1
         """Seconds that measuring selectivities and making a plan without a search took the last time."""
         self._is_stale, self._wasted = False, 0.0
@@ -295,11 +267,11 @@ class Planner:
         return self._searching is not None and self._searching.is_alive()
 
     def _time(self) -> float:
-        """Seconds that are left for making plans anew."""
+        """Seconds that are left for re-planning."""
         return SHARE * (perf_counter() - self._began) - self._spent
 
     def _observed(self, scan: LeafScan, working: WorkingSet) -> SharedStatistics:
-        """The rates of the events at hand; selectivities are those known before, unless there is time to measure them."""
+        """The rates of the events of this pass; selectivities are those known before, unless there is time to measure them."""
         assert self._plan is not None
         if self._time() > MEASURED_LESS * self._measuring:
             return self._measured(scan, working)
@@ -342,5 +314,4 @@ def _apart(one: SharedStatistics, other: SharedStatistics) -> bool:
     if bool(((high >= FEWEST) & (high > CHANGED * np.maximum(low, 1.0))).any()):
         return True
     known = one.selectivities.keys() & other.selectivities.keys()
-    pairs = [sorted((one.selectivities[key], other.selectivities[key])) for key in known]
-    return any(high > CHANGED * max(low, FINEST_SELECTIVITY) for low, high in pairs)
+    return any(apart(one.selectivities[key], other.selectivities[key], FINEST_SELECTIVITY, CHANGED) for key in known)

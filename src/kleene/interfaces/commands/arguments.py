@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import DataError, Problem
+from kleene.interfaces.options import FLAGS, LIMITS, OPTIONS, allowed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,19 +63,12 @@ def functions(arguments: argparse.Namespace) -> tuple[Function, ...]:
     return functions_of([item for source in arguments.functions for item in load_functions(source)])
 
 
-def add_limits(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Bounds on what a query keeps and reports; a command may have more of them."""
-    group = parser.add_argument_group("limits (of patterns that match far too much)")
+def add_limits(parser: argparse.ArgumentParser) -> argparse._ActionsContainer:
+    """Bounds on what a query keeps and reports."""
+    group = parser.add_argument_group(LIMITS)
     group.add_argument("--limit-runs", metavar="N", type=count, help="live runs of one partition (default 1000000)")
     group.add_argument("--limit-matches", metavar="N", type=count, help="matches that end at one event (default 1000000)")
-    group.add_argument(
-        "--limits",
-        metavar="NAME=N,...",
-        type=settings,
-        action="append",
-        default=[],
-        help="any limits: runs, matches, total, partials, memory (bytes), nodes, condition; may be repeated",
-    )
+    add_options(group, LIMITS)
     group.add_argument(
         "--at-limit",
         choices=["error", "keep-newest", "sample"],
@@ -83,42 +77,8 @@ def add_limits(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     return group
 
 
-def limits(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """The limits that were given, for `Query.match`."""
-    policy = None if arguments.at_limit is None else arguments.at_limit.replace("-", "_")
-    given = {"runs": arguments.limit_runs, "matches": arguments.limit_matches, "policy": policy}
-    any_limits = {name: value for item in arguments.limits for name, value in item.items()}
-    return any_limits | {name: value for name, value in given.items() if value is not None} or None
-
-
-def add_plan(parser: argparse.ArgumentParser) -> None:
-    """How the query is answered, and what is known of the events to decide it by."""
-    group = parser.add_argument_group("the plan")
-    group.add_argument(
-        "--plan",
-        metavar="KEY=VALUE,...",
-        type=settings,
-        action="append",
-        default=[],
-        help="force parts of the plan, as mechanism=chain,order=c+a+b; may be repeated",
-    )
-    group.add_argument(
-        "--statistics",
-        metavar="FILE",
-        help='JSON: what is known of the events, as `kleene statistics` writes it, or {"rates": {"a": 20}}',
-    )
-
-
-def plan(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """The choices of all `--plan`, for `Query.match`."""
-    return {name: value for given in arguments.plan for name, value in given.items()} or None
-
-
-def statistics(arguments: argparse.Namespace) -> dict[str, Any] | None:
+def statistics(path: str) -> dict[str, Any]:
     """What is known of the events for the query itself, not for those of `--with`."""
-    path = arguments.statistics
-    if path is None:
-        return None
     found = _json(path)
     if not isinstance(found, dict):
         hint = 'write what `kleene statistics` prints, or for example {"rates": {"a": 20}}'
@@ -136,35 +96,6 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         "--engine", choices=["embedded", "spark"], default="embedded", help="in this process (default), or on Spark"
     )
     group.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
-
-
-def add_roles(parser: argparse.ArgumentParser, *, time_required: bool) -> None:
-    """What the columns of the events are."""
-    group = parser.add_argument_group("the events")
-    group.add_argument("--time", metavar="COLUMN", required=time_required, help="the time column")
-    group.add_argument(
-        "--type", metavar="COLUMN", help="the column of event types; without it, every row has the pattern's one type"
-    )
-    group.add_argument(
-        "--partition-by", metavar="COLUMNS", type=names, default=(), help="match within equal values of these, as [a, b] does"
-    )
-    group.add_argument("--order-by", metavar="COLUMNS", type=names, default=(), help="the order of events at the same time")
-    group.add_argument(
-        "--ties", choices=["error", "arrival"], default="error", help="accept the order of rows for events at the same time"
-    )
-    group.add_argument("--schema", metavar="FILE", help='JSON: the attributes of each event type, {"Exit": ["tag_id"], ...}')
-
-
-def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """Values for the names a query leaves open."""
-    parser.add_argument(
-        "--param",
-        metavar="NAME=VALUE",
-        type=setting,
-        action="append",
-        default=[],
-        help="a parameter of the query; may be repeated",
-    )
 
 
 def add_range(parser: argparse.ArgumentParser) -> None:
@@ -238,23 +169,13 @@ def run_queries(name: str, text: str, others: list[str], functions: Sequence[Fun
     return found
 
 
-def roles(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The keyword arguments of `Query.match` and `Query.explain` that say what the columns are."""
-    return {
-        "time": arguments.time,
-        "type": arguments.type,
-        "partition_by": arguments.partition_by,
-        "order_by": arguments.order_by,
-        "ties": arguments.ties,
-        "schema": event_types(arguments.schema),
-        "params": dict(arguments.param) or None,
-    }
+def by_name(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options for several queries, of which statistics are known of the one that is asked."""
+    return {**options, "stats": {name: options["stats"]}} if "stats" in options else options
 
 
-def event_types(path: str | None) -> dict[str, frozenset[str]] | None:
+def event_types(path: str) -> dict[str, frozenset[str]]:
     """The attributes of each event type, from a JSON file."""
-    if path is None:
-        return None
     found = _json(path)
     lists = isinstance(found, dict) and all(isinstance(item, list) for item in found.values())
     if not lists or not all(isinstance(name, str) for item in found.values() for name in item):
@@ -356,6 +277,62 @@ def count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number, found {text!r}")
     return int(text)
+
+
+def _merged(given: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: value for item in given for name, value in item.items()}
+
+
+# --- the options of `match` -------------------------------------------------------------------------------------------
+
+_READ: dict[str, dict[str, Any]] = {
+    "COLUMNS": {"type": names},
+    "N": {"type": count},
+    "NAME=VALUE": {"type": setting, "action": "append", "default": []},
+    "NAME=N,...": {"type": settings, "action": "append", "default": []},
+    "KEY=VALUE,...": {"type": settings, "action": "append", "default": []},
+}
+"""How what follows a flag is read, by what the help calls it; otherwise it is text."""
+
+_MADE: dict[str, Callable[[Any], Any]] = {
+    "schema": event_types,
+    "stats": statistics,
+    "params": dict,
+    "plan": _merged,
+    "limits": _merged,
+}
+"""What an option is of what was read, if that is not the option itself."""
+
+
+def add_options(
+    parser: argparse._ActionsContainer, title: str = "", *, stream: bool = False, **changes: dict[str, Any]
+) -> argparse._ActionsContainer:
+    """The options of `match` under a title: those of streams, or the others; `changes` are what a command says of some."""
+    group = parser.add_argument_group(title) if title and isinstance(parser, argparse.ArgumentParser) else parser
+    for option, flag in FLAGS.items():
+        if flag.group == title and OPTIONS[option].stream == stream:
+            read = {"metavar": flag.metavar, **_READ.get(flag.metavar, {})} if flag.metavar else {"choices": allowed(option)}
+            words = (flag.name or option).replace("_", "-")
+            group.add_argument(f"--{words}", **{"help": flag.help, **read, **changes.get(option, {})})
+    return group
+
+
+def options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of `match` that were given, as it takes them."""
+    found: dict[str, Any] = {}
+    for name, flag in FLAGS.items():
+        value = getattr(arguments, flag.name or name, None)
+        if value is not None and value != []:
+            found[name] = _MADE[name](value) if name in _MADE else value
+    if getattr(arguments, "compressed", False):
+        found["output"] = "compressed"
+    if hasattr(arguments, "at_limit"):
+        policy = arguments.at_limit and arguments.at_limit.replace("-", "_")
+        own = {"runs": arguments.limit_runs, "matches": arguments.limit_matches, "policy": policy}
+        given = {name: value for name, value in own.items() if value is not None}
+        if given:
+            found["limits"] = {**found.get("limits", {}), **given}
+    return found
 
 
 def _json(path: str) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.terminal import put
+from kleene.interfaces.options import EVENTS, options_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns themselves, as ts:timestamp,id:string"
     )
-    shared.add_roles(parser, time_required=False)
-    shared.add_parameters(parser)
+    shared.add_options(parser, EVENTS)
+    shared.add_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.others:
         queries = shared.run_queries(name, text, arguments.others, functions)
         if arrow is not None:
-            queries.plans_for(arrow, **shared.roles(arguments))  # what the others return is known from their plans
+            queries.plans_for(arrow, **shared.options(arguments))  # what the others return is known from their plans
     elif arrow is not None:
         _bind(arguments, query, arrow)
     put(to_text(query))
@@ -75,10 +76,9 @@ def _arrow_schema(arguments: argparse.Namespace) -> pa.Schema | None:
 
 
 def _bind(arguments: argparse.Namespace, query: LogicalQuery, arrow: pa.Schema) -> None:
-    types = shared.event_types(arguments.schema)
-
     from kleene.common.schema import schema_of_arrow
     from kleene.pattern.bind import bind
 
-    schema = schema_of_arrow(arrow, time=arguments.time, type=arguments.type, order_by=arguments.order_by, types=types)
-    bind(query, schema, partition_by=arguments.partition_by, params=dict(arguments.param))
+    given = options_of(shared.options(arguments))
+    schema = schema_of_arrow(arrow, time=given.time, type=given.type, order_by=given.order_by, types=given.schema)
+    bind(query, schema, partition_by=given.partition_by, params=given.params)

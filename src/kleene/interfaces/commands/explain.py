@@ -9,6 +9,7 @@ from typing import Any
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.terminal import put
+from kleene.interfaces.options import EVENTS, PLAN
 
 HELP = "show the plan of a query"
 DESCRIPTION = (
@@ -36,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run the plan and every alternative over the first events, and compare their work",
     )
-    shared.add_roles(parser, time_required=True)
-    shared.add_parameters(parser)
+    shared.add_options(parser, EVENTS, time={"required": True})
+    shared.add_options(parser)
     shared.add_limits(parser)
-    shared.add_plan(parser)
+    shared.add_options(parser, PLAN)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,17 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     source, events = _inputs(arguments)
     name, text = shared.query_text(arguments.query, source)
     queries = shared.run_queries(name, text, arguments.others, shared.functions(arguments))
-    options = {
-        **shared.roles(arguments),
-        "plan": shared.plan(arguments),
-        "output": "compressed" if arguments.compressed else "verbose",
-        "limits": shared.limits(arguments),
-    }
-    known = shared.statistics(arguments)
+    options = shared.options(arguments)
     if arguments.analyze:
-        plans: dict[str, Any] = {name: queries[name].explain(events, analyze=True, stats=known, **options)}
+        plans: dict[str, Any] = {name: queries[name].explain(events, analyze=True, **options)}
     else:
-        plans = {**queries.explain(events.schema, stats=known and {name: known}, **options)}
+        plans = {**queries.explain(events.schema, **shared.by_name(name, options))}
     put("\n\n".join(str(plans[own]) for own in queries.order))
     if arguments.svg is not None:
         Path(arguments.svg).write_text(plans[name].svg(), encoding="utf-8")

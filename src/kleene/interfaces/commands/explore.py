@@ -13,6 +13,7 @@ from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import say
+from kleene.interfaces.options import BAD_ROWS, EVENTS, PLAN
 
 if TYPE_CHECKING:
     from kleene.interfaces.workload.workload import Workload
@@ -41,13 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--show-matches", metavar="N", type=shared.count, help="matches on the page (default 100000)")
     out.add_argument("--show-events", metavar="N", type=shared.count, help="events on the page (default 200000)")
     shared.add_range(parser)
-    parser.add_argument(
-        "--bad-rows", choices=["error", "drop"], default="error", help="rows that cannot be read (default: error)"
-    )
-    shared.add_roles(parser, time_required=True)
-    shared.add_parameters(parser)
+    bad_rows = {"choices": ["error", "drop"], "help": "rows that cannot be read (default: error)"}
+    shared.add_options(parser, BAD_ROWS, bad_rows=bad_rows)
+    shared.add_options(parser, EVENTS, time={"required": True})
+    shared.add_options(parser)
     shared.add_limits(parser)
-    shared.add_plan(parser)
+    shared.add_options(parser, PLAN)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -84,16 +84,8 @@ def _queries(arguments: argparse.Namespace, source: str | None) -> Workload:
 
 
 def _options(arguments: argparse.Namespace, queries: Workload) -> dict[str, Any]:
-    known = shared.statistics(arguments)
-    if known is not None and len(queries.queries) == 1:
-        known = {next(iter(queries.queries)): known}
-    limits = {"show_matches": arguments.show_matches, "show_events": arguments.show_events}
-    return {
-        **shared.roles(arguments),
-        **{name: value for name, value in limits.items() if value is not None},
-        **shared.range_of(arguments),
-        "bad_rows": arguments.bad_rows,
-        "plan": shared.plan(arguments),
-        "limits": shared.limits(arguments),
-        "stats": known,
-    }
+    options = shared.options(arguments)
+    if len(queries.queries) == 1:
+        options = shared.by_name(next(iter(queries.queries)), options)
+    most = {"show_matches": arguments.show_matches, "show_events": arguments.show_events}
+    return {**options, **shared.range_of(arguments), **{name: value for name, value in most.items() if value is not None}}

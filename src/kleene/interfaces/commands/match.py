@@ -11,7 +11,7 @@ import dataclasses
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import events, output
@@ -19,13 +19,14 @@ from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import say
+from kleene.interfaces.options import BAD_ROWS, EVENTS, PLAN, options_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kleene.engine.matcher import Matcher, Metrics
     from kleene.interfaces.workload.workload import Workload
-    from kleene.plan.optimizer import Plan
+    from kleene.plan.contract import Plan
 
 HELP = "find the matches of a query in files of events"
 DESCRIPTION = "Finds the matches of a query, or aggregates over them, in Parquet, CSV or NDJSON files; shows or writes them."
@@ -84,12 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_query(parser)
     shared.add_others(parser)
     shared.add_functions(parser)
-    shared.add_roles(parser, time_required=True)
-    shared.add_parameters(parser)
-    bad = parser.add_argument_group("bad rows (no time, no key, no type, or a type that --schema does not list)")
-    bad.add_argument(
-        "--bad-rows", choices=["error", "quarantine", "drop"], default="error", help="what to do with them (default: error)"
-    )
+    shared.add_options(parser, EVENTS, time={"required": True})
+    shared.add_options(parser)
+    bad = shared.add_options(parser, BAD_ROWS)
     bad.add_argument("--quarantine", metavar="FILE", help="write them to this file, with the reason")
     out = parser.add_argument_group("output")
     out.add_argument("--format", choices=FORMATS, help="default: by the file's name; a table at a terminal, else NDJSON")
@@ -107,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     out.add_argument("--stats", action="store_true", help="print the counters of the run that are not zero on standard error")
     shared.add_limits(parser)
-    shared.add_plan(parser)
+    shared.add_options(parser, PLAN)
     shared.add_running(parser)
 
 
@@ -159,31 +157,14 @@ def _given_format(arguments: argparse.Namespace) -> str:
     return "table" if sys.stdout.isatty() else "ndjson"
 
 
-def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {
-        **shared.roles(arguments),
-        "bad_rows": arguments.bad_rows,
-        "plan": shared.plan(arguments),
-        "output": "compressed" if arguments.compressed else "verbose",
-        "limits": shared.limits(arguments),
-    }
-
-
-def _workload_options(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
-    """The options for several queries, of which statistics are known of the one that is asked."""
-    known = shared.statistics(arguments)
-    return {**_options(arguments), "stats": known and {name: known}}
-
-
 def _embedded(arguments: argparse.Namespace, queries: Workload, name: str, paths: list[str], progress: Progress) -> Found:
     from kleene.engine.build import build_matcher
-    from kleene.interfaces.options import options_of
-    from kleene.runtime.embedded import match_batches
+    from kleene.runtime.embedded import match_batches, rows_of
 
     if arguments.others:
         return _composed(arguments, queries, name, paths, progress)
     query = queries[name]
-    options = options_of({**_options(arguments), "stats": shared.statistics(arguments)})
+    options = options_of(shared.options(arguments))
     schema, _ = events.stream(paths, progress)
     plan = query.plan_for(schema, options)
     # A row set aside is shown whole; otherwise only what the plan reads leaves the files.
@@ -193,7 +174,7 @@ def _embedded(arguments: argparse.Namespace, queries: Workload, name: str, paths
     if arguments.unsorted:
         batches = _sorted(schema, batches, plan)
 
-    return Found(matcher.output_schema, match_batches(matcher, batches), matcher, compressed=arguments.compressed)
+    return Found(matcher.output_schemas[0], rows_of(match_batches(matcher, batches)), matcher, compressed=arguments.compressed)
 
 
 def _composed(arguments: argparse.Namespace, queries: Workload, name: str, paths: list[str], progress: Progress) -> Found:
@@ -202,7 +183,7 @@ def _composed(arguments: argparse.Namespace, queries: Workload, name: str, paths
 
     schema, batches = events.stream(paths, progress)
     with warnings.catch_warnings(action="ignore"):  # the summary says the same
-        runs = queries.run(pa.Table.from_batches(batches, schema), **_workload_options(arguments, name))
+        runs = queries.run(pa.Table.from_batches(batches, schema), **shared.by_name(name, shared.options(arguments)))
     run = runs[name]
     work = [other.metrics for other in runs.values()]
     runs_dropped, matches_dropped = sum(item.dropped_runs for item in work), sum(item.dropped_matches for item in work)
@@ -218,7 +199,7 @@ def _on_spark(arguments: argparse.Namespace, queries: Workload, name: str, paths
 
     with spark.session(arguments.master) as session:
         frame = spark.read(session, paths)
-        run = queries.run(frame, **_workload_options(arguments, name))[name]
+        run = queries.run(frame, **shared.by_name(name, shared.options(arguments)))[name]
         matches = (run.matches if arguments.limit is None else run.matches.limit(arguments.limit)).toArrow()
         bad_rows = run.bad_rows.toArrow() if arguments.bad_rows == "quarantine" else None
         progress.add(frame.count())

@@ -16,6 +16,7 @@ from kleene.interfaces.commands import events
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import put, say
+from kleene.interfaces.options import EVENTS, options_of
 
 if TYPE_CHECKING:
     from kleene.interfaces.query import Query
@@ -41,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_functions(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write to this file")
     parser.add_argument("--fraction", metavar="F", type=_share, help="on Spark: of a random share of the rows, as 0.1")
-    shared.add_roles(parser, time_required=True)
-    shared.add_parameters(parser)
+    shared.add_options(parser, EVENTS, time={"required": True})
+    shared.add_options(parser)
     shared.add_running(parser)
 
 
@@ -72,16 +73,15 @@ def _embedded(arguments: argparse.Namespace, query: Query, paths: list[str], pro
     import pyarrow as pa
 
     from kleene.engine.passes.observe import read_columns
-    from kleene.interfaces.options import options_of
-    from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.options import LazyOptions
+    from kleene.plan.patterns import is_lazy
 
-    roles = shared.roles(arguments)
-    roles["partition_by"] = [*roles["partition_by"], *query.logical.group_by]
+    roles = shared.options(arguments)
+    roles["partition_by"] = [*roles.get("partition_by", ()), *query.logical.group_by]
     query = _matching(query)
     schema, _ = events.stream(paths, progress)
     plan = query.plan_for(schema, replace(options_of(roles), plan=LazyOptions()))
-    assert isinstance(plan, LazyPlan)
+    assert is_lazy(plan)
     columns = read_columns(plan.bound, plan.scanned, plan.conditions, plan.partition)
     schema, batches = events.stream(paths, progress, columns)
     if arguments.unsorted:
@@ -99,7 +99,7 @@ def _on_spark(arguments: argparse.Namespace, query: Query, paths: list[str]) -> 
     from kleene.interfaces.commands import spark
 
     with spark.session(arguments.master) as session:
-        return query.statistics(spark.read(session, paths), fraction=arguments.fraction, **shared.roles(arguments))
+        return query.statistics(spark.read(session, paths), fraction=arguments.fraction, **shared.options(arguments))
 
 
 def _share(text: str) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import put
+from kleene.interfaces.options import BAD_ROWS, EVENTS
 
 HELP = "say why a query does not match some events"
 DESCRIPTION = (
@@ -28,14 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_range(parser)
     parser.add_argument("--nearest", metavar="N", type=shared.count, default=5, help="near misses that are shown (default 5)")
     parser.add_argument("--format", choices=["text", "json"], default="text", help="how the report is written (default: text)")
-    parser.add_argument(
-        "--bad-rows",
-        choices=["error", "drop"],
-        default="error",
-        help="rows that cannot be read (default: error)",
-    )
-    shared.add_roles(parser, time_required=True)
-    shared.add_parameters(parser)
+    bad_rows = {"choices": ["error", "drop"], "help": "rows that cannot be read (default: error)"}
+    shared.add_options(parser, BAD_ROWS, bad_rows=bad_rows)
+    shared.add_options(parser, EVENTS, time={"required": True})
+    shared.add_options(parser)
     group = parser.add_argument_group("how it runs")
     group.add_argument(
         "--engine", choices=["embedded", "spark"], default="embedded", help="choose the events in this process, or on Spark"
@@ -51,12 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kleene.interfaces.query import query
 
     asked = query(text, name=name, functions=shared.functions(arguments))
-    options: dict[str, Any] = {
-        **shared.roles(arguments),
-        "bad_rows": arguments.bad_rows,
-        **shared.range_of(arguments),
-        "nearest": arguments.nearest,
-    }
+    options = {**shared.options(arguments), **shared.range_of(arguments), "nearest": arguments.nearest}
     if arguments.engine == "spark":
         from kleene.interfaces.commands import spark
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kleene.common.errors import KleeneError
 from kleene.common.paths import path_segments
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import events, output
@@ -21,6 +22,7 @@ from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import put, say
+from kleene.interfaces.options import BAD_ROWS, EVENTS, PLAN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         own.add_argument("folder", metavar="FOLDER", help="the folder of queries, one .sase file each; or one such file")
         action.add_arguments(own)
         shared.add_functions(own)
-        shared.add_parameters(own)
+        shared.add_options(own)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,7 +62,7 @@ def _queries(arguments: argparse.Namespace) -> Workload:
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
-    shared.add_plan(parser)
+    shared.add_options(parser, PLAN)
     group = parser.add_argument_group("the search for a shared plan")
     group.add_argument(
         "--search", metavar="NAME", help="annealing, tabu, none, sharing, reordering or written; as --plan search=NAME"
@@ -73,19 +75,14 @@ def _plan(arguments: argparse.Namespace) -> dict[str, Any] | None:
     from kleene.plan.multi.search import MultiOptions
 
     search = {"search": arguments.search, "seconds": arguments.seconds}
-    plan = {**(shared.plan(arguments) or {}), **{name: value for name, value in search.items() if value is not None}}
+    plan = {**shared.options(arguments).get("plan", {}), **{name: value for name, value in search.items() if value is not None}}
     if plan.keys() & {spec.name for spec in fields(MultiOptions)}:
         plan = {"mechanism": "multi", **plan}
     return plan or None
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {
-        **shared.roles(arguments),
-        "plan": _plan(arguments),
-        "limits": shared.limits(arguments),
-        "stats": shared.statistics(arguments),
-    }
+    return {**shared.options(arguments), "plan": _plan(arguments)}
 
 
 def _columns(arguments: argparse.Namespace) -> Any:
@@ -114,7 +111,7 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
     _add_columns(parser)
-    shared.add_roles(parser, time_required=False)
+    shared.add_options(parser, EVENTS)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -131,12 +128,11 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _require_fitting(arguments: argparse.Namespace, queries: Workload, source: Any) -> None:
     """That every query can be answered over events with these columns; one that reads those of a faulty one is passed over."""
-    from kleene.common.errors import KleeneError
     from kleene.interfaces.inputs import arrow_schema_of
     from kleene.interfaces.workload.sources import gathered, query_files
     from kleene.interfaces.workload.workload import Workload
 
-    schema, roles = arrow_schema_of(source), shared.roles(arguments)
+    schema, roles = arrow_schema_of(source), shared.options(arguments)
     files = {file.stem: str(file) for file in query_files(Path(arguments.folder))}
     fitting: set[str] = set()
     errors: list[tuple[str, KleeneError]] = []
@@ -196,7 +192,7 @@ class SearchLine:
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     _add_columns(parser)
     parser.add_argument("--svg", metavar="FILE", help="draw the shared plan into a file as well")
-    shared.add_roles(parser, time_required=True)
+    shared.add_options(parser, EVENTS, time={"required": True})
     shared.add_limits(parser)
     _add_plan(parser)
 
@@ -234,11 +230,8 @@ class Found:
 
 def _add_match(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("events", metavar="EVENTS", nargs="+", help="the files of events")
-    shared.add_roles(parser, time_required=True)
-    bad = parser.add_argument_group("bad rows (no time, no key, no type, or a type that --schema does not list)")
-    bad.add_argument(
-        "--bad-rows", choices=["error", "quarantine", "drop"], default="error", help="what to do with them (default: error)"
-    )
+    shared.add_options(parser, EVENTS, time={"required": True})
+    bad = shared.add_options(parser, BAD_ROWS)
     bad.add_argument("--quarantine", metavar="FILE", help="write them to this file, with the reason, once for each query")
     out = parser.add_argument_group("output")
     out.add_argument("--out", metavar="DIR", help="write a file for each query into this folder, named as the query")
@@ -285,7 +278,7 @@ def _embedded(arguments: argparse.Namespace, queries: Workload, progress: Progre
 
     schema, batches = events.stream(arguments.events, progress)
     with warnings.catch_warnings(action="ignore"):  # the lines of the queries say the same
-        runs = queries.run(pa.Table.from_batches(batches, schema), bad_rows=arguments.bad_rows, **_options(arguments))
+        runs = queries.run(pa.Table.from_batches(batches, schema), **_options(arguments))
     return {
         name: Found(run.matches, run.bad_rows, run.metrics.bad, dropped_at_limits(run.metrics)) for name, run in runs.items()
     }
@@ -297,7 +290,7 @@ def _on_spark(arguments: argparse.Namespace, queries: Workload, progress: Progre
     with spark.session(arguments.master) as session:
         frame = spark.read(session, arguments.events)
         found: dict[str, Found] = {}
-        for name, run in queries.run(frame, bad_rows=arguments.bad_rows, **_options(arguments)).items():
+        for name, run in queries.run(frame, **_options(arguments)).items():
             aside = run.bad_rows.toArrow() if arguments.bad_rows == "quarantine" else None
             found[name] = Found(run.matches.toArrow(), aside, 0 if aside is None else aside.num_rows)
         progress.add(frame.count())

@@ -6,12 +6,15 @@ added, in stream order, to what the queries that name their type read, and to no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, DataError, Problem
+from kleene.common.schema import Kind, kind_of_arrow
 from kleene.interfaces.inputs import is_spark_frame
 from kleene.interfaces.options import Options
+from kleene.plan.options import AggregateOptions, plan_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,8 +61,6 @@ def own_options(item: Query, options: Options, read: list[Composite]) -> Options
     """The options of one query: INTO needs a row per match; a declared schema gains the composite types that are read; of the
     statistics, its own; a plan for aggregates is for queries that have some.
     """
-    from kleene.plan.options import AggregateOptions, plan_options
-
     output = "verbose" if item.logical.into is not None else options.output
     problems = [
         Problem(
@@ -85,7 +86,7 @@ def own_options(item: Query, options: Options, read: list[Composite]) -> Options
     return replace(options, output=output, schema=schema, stats=(options.stats or {}).get(item.name), plan=plan)
 
 
-def common_schema(base: pa.Schema, read: list[Composite]) -> pa.Schema:
+def common_schema(base: pa.Schema, read: Sequence[Composite]) -> pa.Schema:
     """The columns of events and composite events together; numbers of different widths become the wider one."""
     import pyarrow as pa
 
@@ -114,8 +115,6 @@ def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type that holds the values of both, if they are of one kind."""
     import pyarrow as pa
 
-    from kleene.common.schema import Kind, kind_of_arrow
-
     if left == right:
         return left
     plain = [item.value_type if pa.types.is_dictionary(item) else item for item in (left, right)]
@@ -141,7 +140,7 @@ def held(events: Any) -> Any:
     return stream if isinstance(stream, pa.Table) else stream.read_all()
 
 
-def with_composites(source: Any, base: pa.Schema, read: list[Composite]) -> Any:
+def with_composites(source: Any, base: pa.Schema, read: Sequence[Composite]) -> Any:
     """The events and the composite events; the runtime sorts them."""
     if not read:
         return source

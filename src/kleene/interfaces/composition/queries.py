@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kleene.common.errors import BindingError, Problem, nearest
-from kleene.interfaces.composition.composites import Composite, common_schema, composite_of, own_options
-from kleene.interfaces.composition.shared import (
-    beside,
-    counter_plan,
-    naming,
-)
+from kleene.interfaces.composition.composites import Composite, common_schema, composite_of, own_options, with_composites
+from kleene.interfaces.composition.shared import naming, planned_query
 from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
-from kleene.interfaces.options import Options, options_of
+from kleene.interfaces.options import MatchOptions, Options, options_of
 from kleene.pattern.operators import events as components
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kleene.interfaces.query import Query
-    from kleene.plan.counting.counters import CounterPlan
-    from kleene.plan.optimizer import Plan
+    from kleene.plan.contract import Plan
+    from kleene.plan.multi.search import MultiOptions
+    from kleene.runtime.units import PlannedQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Queries that read the same events."""
+
+    read: tuple[Composite, ...]
+    """The composite events among them."""
+    events: pa.Schema
+    """The columns of all of them."""
+    queries: tuple[PlannedQuery, ...]
+
+    def over(self, events: Any, base: pa.Schema, runs: Mapping[str, Any]) -> Any:
+        """What is read, given the events and the runs of the queries that make others."""
+        made = [replace(composite, matches=runs[composite.query].matches) for composite in self.read]
+        return with_composites(events, base, made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +67,41 @@ class Queries:
         except CycleError as error:
             raise _cycle(error.args[1]) from None
 
-    def plans_for(self, events: Any, **options: Any) -> dict[str, Plan]:
-        """The plan of every query for events of these columns."""
-        given = options_of(options)
-        self._require_composable(given)
-        self._require_statistics_by_name(given.stats)
-        base = arrow_schema_of(events)
+    def stages(self, base: pa.Schema, options: Options, multi: MultiOptions | None = None) -> tuple[Stage, ...]:
+        """The queries with their plans, by what they read of events and composite events: makers come first."""
+        self._require_composable(options)
+        self._require_statistics_by_name(options.stats)
         made: dict[str, Composite] = {}
-        plans: dict[str, Plan] = {}
-        counted: dict[tuple[str, ...], dict[str, CounterPlan]] = {}
+        stages: dict[tuple[str, ...], list[PlannedQuery]] = {}
         for name in self.order:
-            with self._naming(name):
-                item, producers = self.queries[name], self.producers(name)
+            item, producers = self.queries[name], self.producers(name)
+            with self.naming(name):
                 read = [made[other] for other in producers]
-                schema = common_schema(base, read)
-                own = own_options(item, given, read)
-                plan = None if is_spark_frame(events) else counter_plan(item, schema, own)
-                if plan is not None:
-                    counted.setdefault(producers, {})[name] = plan
-                plans[name] = plan or item.plan_for(schema, own)
+                own, schema = own_options(item, options, read), common_schema(base, read)
+                planned = planned_query(item, schema, own, multi)
                 if item.logical.into is not None:
-                    from kleene.engine.build import build_matcher
+                    made[name] = composite_of(item, base, planned.schema(schema), options)
+            stages.setdefault(producers, []).append(planned)
+        found = []
+        for producers, queries in stages.items():
+            composites = tuple(made[name] for name in producers)
+            found.append(Stage(composites, common_schema(base, composites), tuple(queries)))
+        return tuple(found)
 
-                    made[name] = composite_of(item, base, build_matcher(plans[name], schema).output_schema, given)
-        for own_plans in counted.values():
-            plans.update(beside(own_plans))
+    def plans_for(self, events: Any, **options: Unpack[MatchOptions]) -> dict[str, Plan]:
+        """The plan of every query for events of these columns, which knows the queries that it is counted with."""
+        from kleene.runtime.units import QuerySet
+
+        plans: dict[str, Plan] = {}
+        for stage in self.stages(arrow_schema_of(events), options_of(options)):
+            apart = (item.alone for item in stage.queries)
+            for unit in apart if is_spark_frame(events) else QuerySet(stage.queries).units():
+                plans |= zip(unit.names, unit.plan.members, strict=True)
         return {name: plans[name] for name in self.queries}
 
-    def _naming(self, name: str) -> AbstractContextManager[None]:
-        return naming(name) if len(self.queries) > 1 else nullcontext()
+    def naming(self, *names: str) -> AbstractContextManager[None]:
+        """Lets errors say which of several queries they are about."""
+        return naming(*names) if len(self.queries) > 1 else nullcontext()
 
     def _require_composable(self, options: Options) -> None:
         """That the matches of all queries with INTO can be events among the others."""

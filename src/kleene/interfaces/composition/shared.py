@@ -1,18 +1,20 @@
-"""The queries of a workload that are answered together: aggregates by shared counters, patterns by shared plans.
+"""The plans by which queries of a workload may be matched together, and how they are explained.
 
 Aggregates with the same window and partitions are counted in one pass, what they have in common once
 (`kleene.plan.counting.shared_counters`). Patterns under skip_till_any_match with the same partitions follow one plan
-(`kleene.plan.multi`). Each query's result is its own, whatever is shared.
+(`kleene.plan.multi`). Each query's result is its own, whatever is shared. What is matched together in the end is decided in
+`kleene.runtime.units`.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import BindingError, KleeneError, Problem
+from kleene.common.errors import BindingError, KleeneError, PlanningError, Problem
 from kleene.interfaces.inputs import is_spark_frame
 from kleene.interfaces.options import Options
 from kleene.pattern.policies import Strategy
@@ -21,14 +23,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kleene.interfaces.query import Query
-    from kleene.plan.counting.counters import CounterPlan
+    from kleene.plan.contract import Plan
     from kleene.plan.distribution.passes import Passes
-    from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.multi.cost import SharedStatistics
     from kleene.plan.multi.groups import PatternGroup
     from kleene.plan.multi.nodes import SharedPlan
     from kleene.plan.multi.search import MultiOptions, Progress
-    from kleene.runtime.embedded import Run
+    from kleene.plan.patterns import LazyPlan
+    from kleene.runtime.units import PlannedQuery
 
 
 MOST_NAMED = 3
@@ -63,73 +65,36 @@ def multi_options_of(options: Options) -> tuple[Options, MultiOptions | None]:
     return options, MultiOptions() if options.plan is None else None
 
 
-def shared_plan(item: Query, events: pa.Schema, options: Options, multi: MultiOptions | None) -> CounterPlan | LazyPlan | None:
-    """The plan of a query that may be answered together with others; None of any other query."""
-    if item.logical.aggregates:
-        return counter_plan(item, events, options)
-    if multi is None or item.logical.into is not None or options.stats is not None:
-        return None
-    from kleene.plan.lazy.lazy import LazyPlan
-    from kleene.plan.limits import limits_of
-    from kleene.plan.multi.groups import is_shareable
-
-    if limits_of(options.limits).policy != "error":
-        return None
-    if item.logical.strategy is not Strategy.SKIP_TILL_ANY_MATCH or options.output != "verbose":
-        return None
-    plan = item.plan_for(events, replace(options, plan={"mechanism": "lazy"}))
-    assert isinstance(plan, LazyPlan)
-    return plan if is_shareable(plan) else None
-
-
-def counter_plan(item: Query, events: pa.Schema, options: Options) -> CounterPlan | None:
-    """The plan of a query whose aggregates may be counted together with those of others; None of any other query."""
-    if not item.logical.aggregates:
-        return None
-    from kleene.plan.counting.counters import CounterPlan
+def planned_query(
+    item: Query, events: pa.Schema, options: Options, multi: MultiOptions | None = None, version: int = 1
+) -> PlannedQuery:
+    """A query with its plans, and a key that tells it and what its results depend on from any other."""
+    from kleene.runtime.units import PlannedQuery
 
     plan = item.plan_for(events, options)
-    return plan if isinstance(plan, CounterPlan) and plan.options.sharing != "none" else None
+    read = (options.time, options.type, options.partition_by, options.order_by, options.ties, options.output)
+    declared = None if options.schema is None else sorted((name, sorted(own)) for name, own in options.schema.items())
+    params = sorted((options.params or {}).items())
+    described = (item.name, version, str(item), read, declared, params, repr(options.limits))
+    digest = hashlib.sha256(repr(described).encode()).hexdigest()[:16]
+    return PlannedQuery(item.name, plan, shared_plan(item, plan, options, multi), version, f"{item.name}#{version}#{digest}")
 
 
-def run_together(
-    plans: Mapping[str, CounterPlan | LazyPlan], events: pa.Table, options: Options, multi: MultiOptions | None
-) -> Iterator[tuple[str, Run]]:
-    """Runs by name, of the queries that are answered together with others."""
-    from kleene.plan.counting.counters import CounterPlan
-    from kleene.plan.lazy.lazy import LazyPlan
-    from kleene.plan.multi.groups import grouped
-    from kleene.runtime.workloads import run_group
+def shared_plan(item: Query, plan: Plan, options: Options, multi: MultiOptions | None) -> LazyPlan | None:
+    """The plan of a query with a plan of its own by which its matches may be found together with those of others; None of any
+    other query.
+    """
+    logical = item.logical
+    if multi is None or logical.aggregates or logical.into is not None or options.stats is not None:
+        return None
+    if plan.limits.policy != "error" or logical.strategy is not Strategy.SKIP_TILL_ANY_MATCH or options.output != "verbose":
+        return None
+    from kleene.plan.multi.groups import is_shareable
+    from kleene.plan.optimizer import plan_matches
+    from kleene.plan.options import LazyOptions
 
-    counted = {name: plan for name, plan in plans.items() if isinstance(plan, CounterPlan)}
-    if counted:
-        yield from _run_counters(counted, events, options)
-    if multi is None:
-        return
-    for group in grouped({name: plan for name, plan in plans.items() if isinstance(plan, LazyPlan)}):
-        with naming(*group.plans):
-            yield from run_group(group, events, multi, bad_rows=options.bad_rows or "error")
-
-
-def beside(plans: Mapping[str, CounterPlan]) -> Iterator[tuple[str, CounterPlan]]:
-    """Plans that know which others they are counted with."""
-    from kleene.plan.counting.shared_counters import together
-
-    for shared in together(tuple(plans.values())):
-        names = [plan.bound.query.name for plan in shared.plans]
-        for name, plan in zip(names, shared.plans, strict=True):
-            yield name, replace(plan, beside=tuple(other for other in names if other != name))
-
-
-def _run_counters(plans: Mapping[str, CounterPlan], events: pa.Table, options: Options) -> Iterator[tuple[str, Run]]:
-    """Runs of counter plans by name, those together that can be."""
-    from kleene.plan.counting.shared_counters import together
-    from kleene.runtime.embedded import in_stream_order, run_counters
-
-    ordered = in_stream_order(events, next(iter(plans.values())).bound.schema)
-    for shared in together(tuple(plans.values())):
-        for plan, run in zip(shared.plans, run_counters(shared, ordered, options.bad_rows or "error"), strict=True):
-            yield plan.bound.query.name, run
+    shared = plan_matches(plan.bound, LazyOptions(), ties=options.ties, limits=plan.limits)
+    return shared if is_shareable(shared) else None
 
 
 # --- explanations -------------------------------------------------------------------------------------------------------
@@ -167,7 +132,6 @@ class SharedExplanation:
 
     def svg(self) -> str:
         """The shared plan as a picture; of several the one of most queries."""
-        from kleene.common.errors import PlanningError, Problem
         from kleene.explain.shared_drawing import shared_svg
 
         if not self.plans:
@@ -204,6 +168,6 @@ def _statistics(group: PatternGroup, events: Any) -> SharedStatistics:
         from kleene.runtime.spark.workloads import sampled_statistics
 
         return sampled_statistics(group, events)
-    from kleene.runtime.workloads import table_statistics
+    from kleene.runtime.statistics import table_statistics
 
     return table_statistics(group, events)

@@ -28,7 +28,7 @@ from kleene.interfaces.composition.shared import multi_options_of, naming
 from kleene.interfaces.options import Options
 from kleene.pattern.operators import Event
 from kleene.pattern.predicates import Attribute, Element
-from kleene.plan.operators import Transformation
+from kleene.plan.contract import Transformation
 from kleene.runtime.embedded import dropped_at_limits, in_stream_order, run_embedded
 
 if TYPE_CHECKING:

@@ -25,11 +25,13 @@ import pyarrow as pa
 from kleene.common.arrays import Array
 from kleene.common.columns import free_name
 from kleene.common.errors import BindingError, DataError, KleeneError, Problem, nearest
-from kleene.common.schema import EventSchema
+from kleene.common.schema import EventSchema, Kind
 from kleene.engine.build import build_matcher
 from kleene.engine.events.scan import Scan
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.interfaces.event_range import Range
+from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
+from kleene.interfaces.options import EventOptions, options_of
 from kleene.interfaces.why_not.misses import Judge, amounts_of, row_evaluator, values_words
 from kleene.interfaces.why_not.report import Cause, Component, Count, Found, Step, WhyNot
 from kleene.interfaces.why_not.stream import Stream, blocks_of, row_keys, shown
@@ -41,19 +43,16 @@ from kleene.pattern.predicates import Aggregate, Attribute, Element, Equivalence
 from kleene.pattern.relax import Constraint, Demand, alone, base, constraints, steps, without
 from kleene.pattern.text import expression_text, pattern_text, value_text, window_text
 from kleene.plan.analysis.keys import key_attributes
-from kleene.plan.automaton.nfa import NfaPlan
 from kleene.plan.limits import Limits
 from kleene.plan.optimizer import make_plan
-from kleene.runtime.embedded import batches_of, event_stream, in_stream_order, match_batches
+from kleene.plan.patterns import runs_automata
+from kleene.runtime.embedded import batches_of, event_stream, in_stream_order, match_batches, rows_of
 from kleene.runtime.encodings import plain_events
 
 if TYPE_CHECKING:
     from kleene.interfaces.options import Options
     from kleene.interfaces.query import Query
 
-
-ROLES = ("time", "type", "partition_by", "order_by", "ties", "schema", "bad_rows", "params")
-"""The options of `match` that `why_not` takes."""
 
 WORK = 3e8
 """How many combinations of events one search may have to look at: a second or so of the engine's work."""
@@ -71,8 +70,6 @@ LIMITS = Limits(runs=10_000, matches=10_000, nodes=5_000_000, policy="keep_newes
 
 def why_not(query: Query, asked: Any, key: Any, since: Any, until: Any, near: int, options: Mapping[str, Any]) -> WhyNot:
     """The report; see `Query.why_not`."""
-    from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
-
     given = _options(options)
     if near < 1:
         raise BindingError(Problem(f"nearest cannot be {near!r}", hint="it is a number of at least 1"))
@@ -92,11 +89,11 @@ def why_not(query: Query, asked: Any, key: Any, since: Any, until: Any, near: in
 
 
 def _options(options: Mapping[str, Any]) -> Options:
-    from kleene.interfaces.options import options_of
 
+    known = EventOptions.__annotations__
     for name in options:
-        if name not in ROLES:
-            raise BindingError(Problem(f"why_not does not take the option '{name}'", hint=nearest(name, ROLES)))
+        if name not in known:
+            raise BindingError(Problem(f"why_not does not take the option '{name}'", hint=nearest(name, known)))
     return options_of(options)
 
 
@@ -162,16 +159,16 @@ class _Inquiry:
         """
         bound = self._bind(query)
         plan = make_plan(bound, ties=self._options.ties)
-        if isinstance(plan, NfaPlan):
+        if runs_automata(plan):
             plan = make_plan(bound, ties=self._options.ties, limits=LIMITS)
-        newest = self._table.num_rows if whole else self._affordable(bound, isinstance(plan, NfaPlan))
+        newest = self._table.num_rows if whole else self._affordable(bound, runs_automata(plan))
         matcher = build_matcher(plan, self._table.schema, block=BLOCK)
         names = [item.alias for item in bound.query.returns]
         kept: list[pa.Table] = []
         measures = [np.empty((len(relaxed) + 2, 0))]
         looked = count = 0
         exact = newest == self._table.num_rows
-        for batch in match_batches(matcher, batches_of(self._table.slice(self._table.num_rows - newest))):
+        for _, batch in match_batches(matcher, batches_of(self._table.slice(self._table.num_rows - newest))):
             rows = pa.Table.from_batches([batch]).select(names)
             near, measured = self._judge.near(rows, relaxed)
             kept.append(rows.filter(pa.array(near)))
@@ -181,7 +178,7 @@ class _Inquiry:
                 exact = False
                 break
         exact = exact and not (matcher.metrics.dropped_runs or matcher.metrics.dropped_matches)
-        empty = matcher.output_schema.empty_table().select(names)
+        empty = matcher.output_schemas[0].empty_table().select(names)
         return _Search(pa.concat_tables([empty, *kept]), np.concatenate(measures, axis=1), exact)
 
     def _bind(self, query: LogicalQuery) -> BoundQuery:
@@ -324,7 +321,7 @@ class _Inquiry:
     def _count(self, query: LogicalQuery) -> int:
         """How many matches a query for single events has."""
         matcher = build_matcher(make_plan(self._bind(query), ties=self._options.ties), self._table.schema)
-        return sum(batch.num_rows for batch in match_batches(matcher, batches_of(self._table)))
+        return sum(batch.num_rows for _, batch in match_batches(matcher, batches_of(self._table)))
 
     def _progress(self, alternative: Several[LogicalQuery]) -> Iterator[Step]:
         before: LogicalQuery | None = None
@@ -361,7 +358,9 @@ class _Inquiry:
         further: dict[str, Any] = {"params": self._options.params, "partition_by": self._options.partition_by}
         plan = make_plan(bind(replace(query, having=None, text=None), schema, **further), ties=self._options.ties)
         matcher = build_matcher(plan, self._stream.table.schema)
-        found = pa.Table.from_batches(match_batches(matcher, batches_of(self._stream.table)), matcher.output_schema)
+        found = pa.Table.from_batches(
+            rows_of(match_batches(matcher, batches_of(self._stream.table))), matcher.output_schemas[0]
+        )
         items = [item for item in constraints(replace(query, where=None)) if item.demand is Demand.HAVING]
         evaluator = row_evaluator(self._bound, found)
         as_columns = [transform(_expression(item), _as_column) for item in items]
@@ -403,8 +402,6 @@ def _clean(bound: BoundQuery, table: pa.Table, bad_rows: str) -> tuple[pa.Table,
 
 def _with_attribute(schema: EventSchema, name: str) -> EventSchema:
     """The schema with a column of row numbers, which events of all types have."""
-    from kleene.common.schema import Kind
-
     types = None if schema.types is None else {kind: own | {name} for kind, own in schema.types.items()}
     return replace(schema, columns={**schema.columns, name: Kind.INTEGER}, types=types)
 

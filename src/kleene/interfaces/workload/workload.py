@@ -4,9 +4,9 @@ A match of a query with INTO is a composite event: its time is `match_end`, its 
 columns (semantics, section 6). Composite events are added, in stream order, to what the queries that name their type read, and
 to nothing else: every query's matches are what they would be alone over its events.
 
-Queries that make events come before those that read them, so the events are held as one table. Queries that can be are answered
-together (`kleene.interfaces.composition.shared`), the others one by one. On Spark everything stays lazy, and queries share
-passes over the data (`kleene.interfaces.workload.spark`).
+Queries that make events come before those that read them, so the events are held as one table. Queries that can be are matched
+together (`kleene.runtime.units`), the others one by one. On Spark everything stays lazy, and queries share passes over the data
+(`kleene.interfaces.workload.spark`).
 """
 
 from __future__ import annotations
@@ -14,22 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kleene.common.errors import BindingError, Problem
-from kleene.interfaces.composition.composites import Composite, common_schema, composite_of, held, own_options, with_composites
+from kleene.interfaces.composition.composites import held
 from kleene.interfaces.composition.queries import Queries
-from kleene.interfaces.composition.shared import (
-    SharedExplanation,
-    explained,
-    multi_options_of,
-    naming,
-    run_together,
-    shared_plan,
-)
+from kleene.interfaces.composition.shared import SharedExplanation, explained, multi_options_of, naming
 from kleene.interfaces.functions import functions_of
 from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
-from kleene.interfaces.options import options_of
+from kleene.interfaces.options import ExploreOptions, MatchOptions, options_of, takes_options
 from kleene.interfaces.query import Query, query
 from kleene.interfaces.streams import is_streaming, run_workload
 from kleene.interfaces.workload.sources import named_queries
@@ -40,9 +33,8 @@ from kleene.pattern.registered import Function
 if TYPE_CHECKING:
     from kleene.explain.explained import Explained
     from kleene.interfaces.explorer.page import Explorer
-    from kleene.plan.counting.counters import CounterPlan
-    from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.multi.search import Progress
+    from kleene.runtime.embedded import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +60,8 @@ class Workload(Queries):
 
         return queries_html((name, str(item)) for name, item in self.queries.items())
 
-    def match(self, events: Any, **options: Any) -> dict[str, Any]:
+    @takes_options(MatchOptions)
+    def match(self, events: Any, **options: Unpack[MatchOptions]) -> dict[str, Any]:
         """The matches of every query, by its name; see `Query.match` for the options, which hold for all queries.
 
         Only `stats` are those of one query: they are given by its name, as {"pairs": {"rates": {"a": 20}}}.
@@ -79,51 +72,38 @@ class Workload(Queries):
             return {name: run[name] for run in (self.run(events, **options),) for name in self.queries}
         return {name: run.matches for name, run in self.run(events, **options).items()}
 
-    def run(self, events: Any, **options: Any) -> Any:
+    @takes_options(MatchOptions)
+    def run(self, events: Any, **options: Unpack[MatchOptions]) -> Any:
         """Like `match`, but gives whole runs by name, see `Query.run`; of a stream one `StreamRun`."""
-        given, multi = multi_options_of(options_of(options))
-        self._require_composable(given)
-        self._require_statistics_by_name(given.stats)
         if is_streaming(events):
             return run_workload(self, events, options_of(options))
+        given, multi = multi_options_of(options_of(options))
         if is_spark_frame(events):
             return run_passes(self, events, given, multi)
+        from kleene.runtime.embedded import in_stream_order, run_unit
+        from kleene.runtime.units import QuerySet
+
         source = held(events)
         base = arrow_schema_of(source)
-        made: dict[str, Composite] = {}
-        runs: dict[str, Any] = {}
-        together: dict[tuple[str, ...], dict[str, CounterPlan | LazyPlan]] = {}
-        for name in self.order:
-            with self._naming(name):
-                item, producers = self.queries[name], self.producers(name)
-                read = [made[other] for other in producers]
-                own = own_options(item, given, read)
-                plan = shared_plan(item, common_schema(base, read), own, multi)
-                if plan is not None:
-                    together.setdefault(producers, {})[name] = plan
-                    continue
-                run = item.run_for(with_composites(source, base, read), own)
-                if item.logical.into is not None:
-                    made[name] = composite_of(item, base, arrow_schema_of(run.matches), given, run.matches)
-                runs[name] = run
-        for producers, plans in together.items():
-            read = [made[name] for name in producers]
-            with self._naming(next(iter(plans))):
-                own_events = with_composites(source, base, read)
-            runs.update(run_together(plans, own_events, given, multi))
-            for name in plans.keys() - runs.keys():
-                with self._naming(name):
-                    runs[name] = self.queries[name].run_for(own_events, own_options(self.queries[name], given, read))
+        runs: dict[str, Run] = {}
+        for stage in self.stages(base, given, multi):
+            with self.naming(stage.queries[0].name):
+                read = in_stream_order(stage.over(source, base, runs), stage.queries[0].plan.bound.schema)
+            for unit in QuerySet(stage.queries, multi).units():
+                with self.naming(*unit.names):
+                    runs |= zip(unit.names, run_unit(unit, read, bad_rows=given.bad_rows or "error"), strict=True)
         return {name: runs[name] for name in self.queries}
 
-    def explain(self, events: Any, **options: Any) -> dict[str, Explained]:
+    @takes_options(MatchOptions)
+    def explain(self, events: Any, **options: Unpack[MatchOptions]) -> dict[str, Explained]:
         """The plan of every query as `Explained`; of the events, which may be an Arrow schema, only the columns are read."""
         from kleene.explain.explained import Explained
 
         return {name: Explained(plan) for name, plan in self.plans_for(events, **options).items()}
 
+    @takes_options(MatchOptions)
     def explain_shared(
-        self, events: Any, *, progress: Callable[[Progress], None] | None = None, **options: Any
+        self, events: Any, *, progress: Callable[[Progress], None] | None = None, **options: Unpack[MatchOptions]
     ) -> SharedExplanation:
         """How the queries would be answered together, and what that costs beside other plans; print it, or draw it with `svg`.
 
@@ -133,34 +113,24 @@ class Workload(Queries):
         """
         import pyarrow as pa
 
-        from kleene.plan.lazy.lazy import LazyPlan
         from kleene.plan.multi.search import MultiOptions
 
         given, multi = multi_options_of(options_of(options))
-        self._require_composable(given)
-        self._require_statistics_by_name(given.stats)
         source = events if isinstance(events, pa.Schema) else held(events)
-        base = arrow_schema_of(source)
-        passes = explained_passes(self, source, given, multi) if is_spark_frame(source) else ()
+        stages = self.stages(arrow_schema_of(source), given, multi)
+        passes = explained_passes(stages, source) if is_spark_frame(source) else ()
         apart = {name for _, found in passes for name in found.alone}
-        plans: dict[str, LazyPlan] = {}
-        alone: list[str] = []
-        for name, item in self.queries.items():
-            with self._naming(name):
-                plan = None
-                if not self.producers(name) and not item.logical.aggregates and name not in apart:
-                    plan = shared_plan(item, base, own_options(item, given, []), multi)
-                if isinstance(plan, LazyPlan):
-                    plans[name] = plan
-                else:
-                    alone.append(name)
-        return replace(explained(plans, tuple(alone), source, multi or MultiOptions(), progress), passes=passes)
+        planned = {item.name: item.shared for stage in stages if not stage.read for item in stage.queries}
+        plans = {name: plan for name in self.queries if (plan := planned.get(name)) is not None and name not in apart}
+        alone = tuple(name for name in self.queries if name not in plans)
+        return replace(explained(plans, alone, source, multi or MultiOptions(), progress), passes=passes)
 
-    def explore(self, events: Any, **options: Any) -> Explorer:
+    @takes_options(ExploreOptions)
+    def explore(self, events: Any, **options: Unpack[ExploreOptions]) -> Explorer:
         """The matches of all queries on a page, see `Query.explore`; `stats` are given by the query's name."""
         from kleene.interfaces.explorer.explore import explore
 
-        return explore(self, events, **options)
+        return explore(self, events, options)
 
     def with_query(self, name: str, source: Any) -> Workload:
         """The workload with one more query, or with another one under a name that it has. The others' results stay theirs.

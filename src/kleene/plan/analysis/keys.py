@@ -60,26 +60,6 @@ def equality_of(conjunct: Expression) -> tuple[str, str, str] | None:
     return left.name, left.variable, right.variable
 
 
-class Partitioned:
-    """What plans have in common that divide events by attributes."""
-
-    __slots__ = ()
-
-    bound: BoundQuery
-    partition: tuple[str, ...]
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The attributes by which the input may be distributed."""
-        negatives = [event for event in self.bound.components if event.negated]
-        return tuple(name for name in self.partition if all(is_divided(self.bound, event, name) for event in negatives))
-
-    @property
-    def positives(self) -> tuple[Event, ...]:
-        """The positive components of all branches."""
-        return positive_components(self.bound)
-
-
 def always_has(bound: BoundQuery, event: Event, attribute: str) -> bool:
     """Whether every type of a component has the attribute."""
     return not any(bound.lacks(event_type, attribute) for event_type in event.types)

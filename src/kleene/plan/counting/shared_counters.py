@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,14 +11,15 @@ from kleene.pattern.operators import Event
 from kleene.pattern.operators import Sequence as SequencePattern
 from kleene.pattern.predicates import Expression
 from kleene.plan.analysis.keys import key_attributes
-from kleene.plan.counting.counters import CounterPlan, Scanned, anonymous
+from kleene.plan.contract import Plan, PlanDefaults, Scanned, Transformation
+from kleene.plan.counting.counters import CounterPlan, anonymous, is_counted
 from kleene.plan.limits import Limits
 from kleene.plan.operators import MOST_BITS, renamed
 from kleene.plan.options import AggregateOptions
 
 
 @dataclass(frozen=True, slots=True)
-class SharedCounters:
+class SharedCounters(PlanDefaults):
     """Plans with what they share: one scan, one pass."""
 
     plans: tuple[CounterPlan, ...]
@@ -29,7 +30,25 @@ class SharedCounters:
     """For each plan: the bit here of each of its own bits."""
     columns: tuple[str, ...]
 
+    kind = "counters"
+    evaluation = "shared counters"
     all_rows = False
+    total_order = False
+    ties = "error"
+    output = "verbose"
+    transformation = Transformation(())
+
+    @property
+    def members(self) -> tuple[CounterPlan, ...]:  # type: ignore[override]
+        return self.plans
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self.plans[0].keys
+
+    @property
+    def reach(self) -> int:
+        return self.plans[0].reach
 
     @property
     def options(self) -> AggregateOptions:
@@ -38,10 +57,6 @@ class SharedCounters:
     @property
     def limits(self) -> Limits:
         return self.plans[0].limits
-
-    @property
-    def window(self) -> int | None:
-        return self.plans[0].bound.window
 
     @property
     def partition(self) -> tuple[str, ...]:
@@ -53,10 +68,12 @@ def alone(plan: CounterPlan) -> SharedCounters:
     return SharedCounters((plan,), plan.bound, plan.scanned, (tuple(range(len(plan.scanned))),), plan.columns)
 
 
-def together(plans: Sequence[CounterPlan]) -> Iterator[SharedCounters]:
-    """Plans in groups that can be counted together, in order of appearance."""
+def together(plans: Iterable[Plan]) -> Iterator[SharedCounters]:
+    """The counter plans among plans in groups that can be counted together, in order of appearance."""
     groups: dict[Any, list[CounterPlan]] = {}
     for plan in plans:
+        if not is_counted(plan):
+            continue
         bound = plan.bound
         read = (bound.schema.time, bound.schema.type, bound.schema.order_by)
         key = (bound.window, plan.partition, key_attributes(bound), plan.options, plan.limits, *read)
@@ -88,6 +105,7 @@ def _tests(plans: Sequence[CounterPlan]) -> dict[Any, tuple[Event, tuple[Express
 
 
 def _shared(plans: tuple[CounterPlan, ...]) -> SharedCounters:
+    plans = tuple(replace(plan, beside=tuple(other.name for other in plans if other is not plan)) for plan in plans)
     tests = _tests(plans)
     numbers = {key: number for number, key in enumerate(tests)}
     scanned = tuple(_renamed(event, predicates, f"e{number}") for number, (event, predicates) in enumerate(tests.values()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
@@ -16,10 +16,12 @@ from kleene.pattern.operators import Sequence as SequencePattern
 from kleene.pattern.policies import Output
 from kleene.pattern.predicates import Expression
 from kleene.plan.analysis.keys import always_has, key_attributes
-from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
+from kleene.plan.contract import Plan, PlanDefaults, Scanned, Transformation
+from kleene.plan.lazy.lazy import LazyBranch
 from kleene.plan.limits import Limits
 from kleene.plan.multi.clauses import Clause, Leaf, clauses_of, leaf_of
 from kleene.plan.operators import renamed
+from kleene.plan.patterns import LazyPlan, is_lazy
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class PatternGroup:
+class PatternGroup(PlanDefaults):
     """Queries that are answered together."""
 
     plans: Mapping[str, LazyPlan]
@@ -51,8 +53,36 @@ class PatternGroup:
     lasting: frozenset[str]
     """The queries whose matches have more than one event."""
 
+    evaluation = "shared"
+    output = "verbose"
+    transformation = Transformation(())
+
     @property
-    def scanned(self) -> tuple[tuple[Event, tuple[Expression, ...]], ...]:
+    def members(self) -> tuple[LazyPlan, ...]:  # type: ignore[override]
+        return tuple(self.plans.values())
+
+    @property
+    def total_order(self) -> bool:
+        return self.first.total_order
+
+    @property
+    def ties(self) -> str:
+        return self.first.ties
+
+    @property
+    def postponed(self) -> bool:  # type: ignore[override]
+        return any(plan.postponed for plan in self.plans.values())
+
+    @property
+    def reach(self) -> int:
+        return max(plan.reach for plan in self.plans.values())
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        return self.first.partition
+
+    @property
+    def scanned(self) -> Scanned:
         """What is tested of each event."""
         return tuple((test.event, test.predicates) for test in self.tests)
 
@@ -76,11 +106,16 @@ class PatternGroup:
         return next(iter(self.plans.values()))
 
 
-def grouped(plans: Mapping[str, LazyPlan]) -> Iterator[PatternGroup]:
+def is_group(plan: Plan) -> TypeGuard[PatternGroup]:
+    """Whether a plan is that of patterns which are matched together."""
+    return plan.evaluation == "shared"
+
+
+def grouped(plans: Mapping[str, Plan]) -> Iterator[PatternGroup]:
     """The groups of queries that can share a pass, in order of appearance; others are in none."""
     found: dict[Any, dict[str, LazyPlan]] = {}
     for name, plan in plans.items():
-        if is_shareable(plan):
+        if is_lazy(plan) and is_shareable(plan):
             found.setdefault(_common(plan), {})[name] = plan
     for members in found.values():
         if len(members) > 1:

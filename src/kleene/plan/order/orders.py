@@ -156,11 +156,6 @@ def _costs(known: Subsets, bound: int, order: Sequence[int]) -> Iterator[float]:
         bound |= 1 << component
 
 
-def best_order(model: Model) -> tuple[int, ...]:
-    """The order that is planned unless another planner is asked for."""
-    return dynamic(model)
-
-
 PLANNERS: dict[str, Planner] = {
     "written": as_written,
     "rate": by_rate,

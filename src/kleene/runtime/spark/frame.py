@@ -18,10 +18,7 @@ from kleene.common.columns import free_name
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.registered import Function
-from kleene.plan.aggregation import MatchedPlan
-from kleene.plan.automaton.nfa import NfaPlan
-from kleene.plan.lazy.lazy import LazyPlan
-from kleene.plan.optimizer import Plan
+from kleene.plan.contract import Plan
 from kleene.runtime.spark.functions import pickled
 from kleene.runtime.spark.push_down import quoted
 from kleene.runtime.spark.schemas import to_arrow
@@ -46,11 +43,6 @@ class Answer:
 
     matches: DataFrame
     distribution: str
-
-
-def waits_for_arrival(plan: Plan) -> bool:
-    """Whether events that tie are taken in the order in which they are in the DataFrame."""
-    return isinstance(plan, NfaPlan | LazyPlan | MatchedPlan) and plan.total_order and plan.ties == "arrival"
 
 
 class Shuffled(Protocol):

@@ -21,10 +21,10 @@ from pyspark.sql.udtf import AnalyzeResult, OrderingColumn, PartitioningColumn, 
 from pyspark.util import PythonEvalType
 
 from kleene.common.errors import PlanningError, Problem
-from kleene.engine.build import build_matcher
+from kleene.engine.build import build_matcher, output_schema
 from kleene.engine.matcher import Matcher
-from kleene.plan.optimizer import Plan
-from kleene.runtime.embedded import Batches, dropped_at_limits
+from kleene.plan.contract import Plan
+from kleene.runtime.embedded import Batches, dropped_at_limits, rows_of
 from kleene.runtime.spark.frame import named_batches, worker_interpreter
 from kleene.runtime.spark.push_down import quoted
 from kleene.runtime.spark.schemas import from_arrow
@@ -40,8 +40,8 @@ BUCKETS = 128
 class Analyzed(AnalyzeResult):
     """What Spark is told about a call, and what its tasks have to know of it."""
 
-    plan: Any = field(default=None, repr=False)
-    events: Any = field(default=None, repr=False)
+    plan: Plan = field(kw_only=True, repr=False)
+    events: pa.Schema = field(kw_only=True, repr=False)
     """The Arrow schema of the columns that travel, as the plan was made for them."""
     bad_rows: str = "error"
 
@@ -51,7 +51,7 @@ def analyzed(plan: Plan, events: pa.Schema, *, bad_rows: str, buckets: int | Non
     schema = plan.bound.schema
     keys = ", ".join(map(quoted, plan.keys))
     return Analyzed(
-        schema=from_arrow(build_matcher(plan, events).output_schema),
+        schema=from_arrow(output_schema(plan, events)),
         withSinglePartition=not keys,
         # A hash of NULL is a number, too: bad rows reach the engine, which judges them.
         partitionBy=[PartitioningColumn(f"pmod(xxhash64({keys}), {buckets or BUCKETS})")] if keys else [],
@@ -78,13 +78,13 @@ class MatchedBucket:
         batch = batch.cast(self._call.events)
         if self._matcher is None:
             self._matcher = build_matcher(self._call.plan, batch.schema, bad_rows=self._call.bad_rows)
-        yield from self._matcher.feed(batch)
+        yield from rows_of(self._matcher.feed(batch))
 
     def terminate(self) -> Batches:
         """The matches that become certain at the end of the events."""
         if self._matcher is None:
             return
-        yield from self._matcher.finish()
+        yield from rows_of(self._matcher.finish())
         dropped = dropped_at_limits(self._matcher.metrics)
         if dropped:
             warnings.warn(f"{dropped} in one task: the matches are not all there are", stacklevel=1)  # the executor's log

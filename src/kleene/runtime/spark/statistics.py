@@ -28,9 +28,11 @@ from kleene.common.columns import TIME_LIMIT, select, take, time_values
 from kleene.common.errors import PlanningError, Problem
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.matcher import Metrics
-from kleene.engine.passes.observe import PAIRS, Scanned, Scopes, bits_of, read_columns, scan_of, share, time_span
+from kleene.engine.passes.observe import PAIRS, bits_of, read_columns, scan_of, time_span
+from kleene.engine.passes.sampling import WorkingRows, share
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Expression
+from kleene.plan.contract import Scanned
 from kleene.plan.limits import DEFAULT_LIMITS, Limits
 from kleene.plan.order.statistics import Statistics
 from kleene.runtime.embedded import in_stream_order
@@ -253,7 +255,7 @@ class _Sample:
         return table.append_column(MASKS, pa.array(masks)).append_column(MARKS, pa.array(marks))
 
     def _thin(self) -> None:
-        """Lets go of the rows that no component keeps any more."""
+        """Drops the rows that no component keeps any more."""
         batches = pa.Table.from_batches([piece for piece, _, _ in self._pieces]).combine_chunks()
         masks = np.concatenate([piece for _, piece, _ in self._pieces])
         marks = np.concatenate([piece for _, _, piece in self._pieces])
@@ -268,7 +270,7 @@ class _Sample:
 
 
 def beyond(marks: Array, rows: Array, highest: Array, kept: int = KEPT) -> tuple[Array, Array]:
-    """The rows to let go of, so that `kept` are left, and the marks up to which rows of each stratum are kept from now on.
+    """The rows to drop, so that `kept` are left, and the marks up to which rows of each stratum are kept from now on.
 
     Strata are filled evenly: row after row, the smallest marks first.
     """
@@ -335,7 +337,7 @@ def _statistics(
         span, seen = time_span(bound, int(found.times[0]), int(found.times[1]), events), fraction
     return Statistics(
         {variable: int(found.counts[COMPONENTS + bit]) / seen / span for variable, bit in bits.items()},
-        Scopes(bound, bits, partition, working, None, task.seed).selectivities(conditions, pairs),
+        WorkingRows(bound, bits, partition, working, None, task.seed).selectivities(conditions, pairs),
         same_partition(found.sketches, events) if partition else 1.0,
         span,
         events,

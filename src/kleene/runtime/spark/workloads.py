@@ -12,42 +12,39 @@ raised where their DataFrames are read.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from kleene.common import errors
 from kleene.common.errors import KleeneError
-from kleene.engine.build import build_matcher, build_shared_matcher
-from kleene.engine.counting.slices import Slice
-from kleene.engine.shared.planner import WORTH, Planner, expected_seconds
-from kleene.engine.time_slices import divided, go_on, lead_of, needs_choice
+from kleene.engine.matcher import Found
+from kleene.engine.shared.planner import WORTH, expected_seconds
+from kleene.engine.time_slices import begin, divided
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.counting.counters import CounterPlan
-from kleene.plan.counting.shared_counters import SharedCounters
+from kleene.plan.contract import Plan
 from kleene.plan.distribution.passes import Pass, Passes, Spread, choose_passes, contested
-from kleene.plan.distribution.slicing import obstacle
+from kleene.plan.distribution.slicing import Slice, best_slicing, obstacle, reaching
 from kleene.plan.multi.cost import SharedStatistics
-from kleene.plan.multi.groups import PatternGroup
+from kleene.plan.multi.groups import PatternGroup, is_group
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import SEARCHES, MultiOptions, plan_shared
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import Batches, dropped_at_limits
 from kleene.runtime.spark.batch import SparkRun, bad_events, run_spark
-from kleene.runtime.spark.frame import Answer, arrow_schema, distributed, named_batches, waits_for_arrival, worker_interpreter
+from kleene.runtime.spark.frame import Answer, arrow_schema, distributed, named_batches, worker_interpreter
 from kleene.runtime.spark.push_down import quoted, relevant_events
 from kleene.runtime.spark.schemas import from_arrow
-from kleene.runtime.spark.slices.blocks import Received
-from kleene.runtime.spark.slices.matches import blocks, lead_of_instants, slicing_of
 from kleene.runtime.spark.slices.skew import skewed
-from kleene.runtime.spark.slices.times import is_small, parallelism
-from kleene.runtime.units import QuerySet, StreamQuery, Unit
-from kleene.runtime.workloads import SAMPLED, table_statistics
+from kleene.runtime.spark.slices.tasks import in_slices
+from kleene.runtime.spark.slices.times import is_small, parallelism, sampled_times
+from kleene.runtime.statistics import SAMPLED, table_statistics
+from kleene.runtime.stream.state import encode_events
+from kleene.runtime.units import PlannedQuery, QuerySet, Unit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,7 +64,7 @@ FIRST_ROWS = 10_000
 # --- which passes there are -------------------------------------------------------------------------------------------
 
 
-def passes_of(queries: Sequence[StreamQuery], frame: DataFrame) -> Passes:
+def passes_of(queries: Sequence[PlannedQuery], frame: DataFrame) -> Passes:
     """The passes for queries that read a DataFrame, or that and composite events.
 
     Where queries have different keys, but some in common, a small job counts the values of these in the first rows.
@@ -84,7 +81,7 @@ def taken_alone(plan: Plan, frame: DataFrame) -> str | None:
     """Why a query is not put into a pass with others: slices of time divide its events, not a key. None if it may be."""
     if plan.keys or parallelism(frame) == 1 or is_small(frame):
         return None
-    if isinstance(plan, CounterPlan):
+    if plan.kind == "counters":
         return "no key divides its events: counted in slices of time"
     return "no key divides its events: matched in slices of time" if obstacle(plan) is None else None
 
@@ -92,10 +89,7 @@ def taken_alone(plan: Plan, frame: DataFrame) -> str | None:
 def share_slices(plans: Iterable[Plan]) -> bool:
     """Whether plans can be answered in the same slices of time: all that each needs lies in a window before a slice."""
     return all(
-        obstacle(plan) is None
-        and not needs_choice(plan)
-        and lead_of(plan).instants is not None
-        and (plan.keys or not isinstance(plan, CounterPlan))
+        obstacle(plan) is None and not plan.needs_choice and plan.window is not None and (plan.keys or plan.kind != "counters")
         for plan in plans
     )
 
@@ -113,38 +107,6 @@ def _spread(names: Sequence[str], frame: DataFrame) -> Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What is matched together in a pass, and how, if that was decided on the driver."""
-
-    unit: Unit
-    plan: SharedPlan | None = None
-
-    @property
-    def plans(self) -> tuple[Plan, ...]:
-        """The plans of its queries."""
-        plan = self.unit.plan
-        if isinstance(plan, PatternGroup):
-            return tuple(plan.plans.values())
-        return plan.plans if isinstance(plan, SharedCounters) else (plan,)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.unit.plan.columns
-
-    @property
-    def lead(self) -> int:
-        """In slices of time, of how many instants before a slice the events matter."""
-        return max(instants for plan in self.plans if (instants := lead_of(plan).instants) is not None)
-
-    def matcher(self, events: pa.Schema) -> Any:
-        """A matcher for events with an Arrow schema, which passes over bad rows."""
-        group = self.unit.plan
-        if self.plan is None or not isinstance(group, PatternGroup):
-            return self.unit.matcher(events)
-        return build_shared_matcher(group, Planner(group, self.unit.multi, plan=self.plan), events, bad_rows="drop")
-
-
-@dataclass(frozen=True, slots=True)
 class Layout:
     """What of the events a pass shuffles."""
 
@@ -155,15 +117,15 @@ class Layout:
 
 
 def run_pass(
-    found: Pass, queries: Sequence[StreamQuery], frame: DataFrame, options: MultiOptions | None, *, bad_rows: str
+    found: Pass, queries: Sequence[PlannedQuery], frame: DataFrame, options: MultiOptions | None, *, bad_rows: str
 ) -> dict[str, SparkRun]:
     """The lazy matches of the queries of a pass."""
     if len(queries) == 1:
         return {item.name: run_spark(item.plan, frame, bad_rows=bad_rows) for item in queries}
-    parts = _parts(queries, frame, options)
-    events = relevant_events([plan for part in parts for plan in part.plans], frame)
+    units = _units(queries, frame, options)
+    events = relevant_events([plan for unit in units for plan in unit.plan.members], frame)
     layout = Layout(queries[0].plan.bound, found.keys, tuple(events.columns))
-    running = PassRun(layout, parts, any(waits_for_arrival(item.plan) for item in queries), strict=bad_rows == "error")
+    running = PassRun(layout, units, any(item.plan.waits_for_arrival for item in queries), strict=bad_rows == "error")
     answer = running.answer(events)
     labelled, schema = answer.matches.persist(), arrow_schema(frame)
     with worker_interpreter(labelled):
@@ -177,7 +139,7 @@ class PassRun:
     """How the events of a pass are distributed and matched."""
 
     layout: Layout
-    parts: tuple[Part, ...]
+    units: tuple[Unit, ...]
     arrival: bool
     """Whether rows that tie come as they are in the DataFrame."""
     strict: bool
@@ -186,7 +148,7 @@ class PassRun:
     def answer(self, events: DataFrame) -> Answer:
         """The labelled matches: by key, in slices of time where no key divides the events, or both where a key is hot."""
         found = None
-        if share_slices(plan for part in self.parts for plan in part.plans):
+        if share_slices(plan for unit in self.units for plan in unit.plan.members):
             keys = self.layout.keys
             found = skewed(keys, events, self._sliced, self._by_key) if keys else self._sliced(events)
         return found or self._by_key(events)
@@ -194,31 +156,33 @@ class PassRun:
     def _by_key(self, events: DataFrame) -> Answer:
         events = distributed(self.layout, events, arrival=self.arrival)
         with worker_interpreter(events):
-            task = _match_partition(self.parts, named_batches(self.layout), strict=self.strict)
+            task = _match_partition(self.units, named_batches(self.layout), strict=self.strict)
             labelled = events.mapInArrow(task, LABELLED)
         return Answer(labelled, f"by {', '.join(self.layout.keys)}" if self.layout.keys else "in one task")
 
     def _sliced(self, events: DataFrame) -> Answer | None:
-        slicing = slicing_of(self.layout, events, lead_of_instants(max(part.lead for part in self.parts)))
+        times = sampled_times(self.layout, events)
+        reach = max(unit.plan.reach for unit in self.units)
+        slicing = None if times is None else best_slicing(times, reaching(reach))
         if slicing is None:
             return None
-        placed, put_together = blocks(self.layout, events, slicing.slices, arrival=self.arrival)
-        task = match_slices(self.parts, named_batches(self.layout), put_together, slicing.slices, strict=self.strict)
-        with worker_interpreter(events):
-            return Answer(placed.mapInArrow(task, LABELLED), str(slicing))
+        task = partial(match_slice, self.units, strict=self.strict)
+        restored = named_batches(self.layout)
+        labelled = in_slices(self.layout, events, slicing.slices, task, LABELLED, restored=restored, arrival=self.arrival)
+        return Answer(labelled, str(slicing))
 
 
-def _parts(queries: Sequence[StreamQuery], frame: DataFrame, options: MultiOptions | None) -> tuple[Part, ...]:
+def _units(queries: Sequence[PlannedQuery], frame: DataFrame, options: MultiOptions | None) -> tuple[Unit, ...]:
     """What of the queries is matched together; plans of pattern groups are made for one sample of the events."""
-    units = tuple(QuerySet(tuple(queries), options).units({item.key: None for item in queries}))
-    groups = [unit.plan for unit in units if isinstance(unit.plan, PatternGroup)]
-    if not groups:
-        return tuple(map(Part, units))
-    sample = relevant_events([plan for group in groups for plan in group.plans.values()], frame).limit(SAMPLED).toArrow()
+    units = tuple(QuerySet(tuple(queries), options).units())
+    groups = [unit.plan for unit in units if is_group(unit.plan)]
+    if options is None or not groups:
+        return units
+    sample = relevant_events([plan for group in groups for plan in group.members], frame).limit(SAMPLED).toArrow()
     return tuple(
-        Part(unit, sampled_plan(unit.plan, table_statistics(unit.plan, sample), unit.multi))
-        if isinstance(unit.plan, PatternGroup)
-        else Part(unit)
+        replace(unit, shared=sampled_plan(unit.plan, table_statistics(unit.plan, sample), options))
+        if is_group(unit.plan)
+        else unit
         for unit in units
     )
 
@@ -242,14 +206,14 @@ def sampled_statistics(group: PatternGroup, frame: DataFrame) -> SharedStatistic
 
 
 def _match_partition(
-    parts: Sequence[Part], named: Callable[[pa.RecordBatch], pa.RecordBatch], *, strict: bool
+    units: Sequence[Unit], named: Callable[[pa.RecordBatch], pa.RecordBatch], *, strict: bool
 ) -> Callable[[Batches], Batches]:
     def match(batches: Batches) -> Batches:
         first = next(batches, None)
         if first is None:
             return
         first = named(first)
-        running = [RunningPart(part, first.schema, strict=strict) for part in parts]
+        running = [RunningUnit(unit, first.schema, strict=strict) for unit in units]
         for batch in chain([first], map(named, batches)):
             for item in running:
                 yield from item.feed(batch)
@@ -259,55 +223,41 @@ def _match_partition(
     return match
 
 
-def match_slices(
-    parts: Sequence[Part],
-    named: Callable[[pa.RecordBatch], pa.RecordBatch],
-    put_together: Callable[[Batches], Received | None],
-    slices: Sequence[Slice],
-    *,
-    strict: bool,
-) -> Callable[[Batches], Batches]:
+def match_slice(
+    units: Sequence[Unit], events: pa.Table, part: Slice, _summaries: Mapping[int, bytes], *, strict: bool
+) -> Batches:
     """What a task does for its slice of time."""
-
-    def match(batches: Batches) -> Batches:
-        task = put_together(batches)
-        if task is None:
-            return
-        events, part = pa.Table.from_batches(map(named, task.events.to_batches())), slices[task.number]
-        running = [RunningPart(item, events.schema, strict=strict) for item in parts]
-        if part.leading:
-            lead, events = divided(events, parts[0].plans[0].bound.schema, part.horizon, part.since)
-            for item in running:
-                yield from item.go_on(lead, part.since)
-        for batch in events.to_batches():
-            for item in running:
-                yield from item.feed(batch)
+    running = [RunningUnit(unit, events.schema, strict=strict) for unit in units]
+    lead, own = divided(events, units[0].plan.bound.schema, part)
+    for item in running:
+        yield from item.begin(lead, part)
+    for batch in own.to_batches():
         for item in running:
-            yield from item.advance(part.until)
+            yield from item.feed(batch)
+    for item in running:
+        yield from item.advance(part.until)
 
-    return match
 
+class RunningUnit:
+    """A unit of a pass in a task: rows in, labelled batches of matches out, or the errors that end it."""
 
-class RunningPart:
-    """A part of a pass in a task: rows in, labelled batches of matches out, or the errors that end it."""
-
-    def __init__(self, part: Part, events: pa.Schema, *, strict: bool) -> None:
-        self._part, self._unit = part, part.unit
-        self._columns = list(part.columns)
+    def __init__(self, unit: Unit, events: pa.Schema, *, strict: bool) -> None:
+        self._unit = unit
+        self._columns = list(unit.plan.columns)
         self._schema = pa.schema([events.field(name) for name in self._columns])
-        self._matcher = part.matcher(self._schema)
+        self._matcher = unit.matcher(self._schema)
         self._strict = strict
         """Whether a bad row is an error."""
         self._bad = 0
-        self._left = {item.name: item for item in part.unit.queries}
+        self._left = {item.name: item for item in unit.queries}
         """The queries that have not failed."""
 
-    def go_on(self, lead: pa.Table, since: int) -> Batches:
+    def begin(self, lead: pa.Table, part: Slice) -> Batches:
         """Takes in what matters of the events before a slice of time, and gives nothing but errors."""
-        horizon = since - self._part.lead + 1
-        lead, _ = divided(lead.select(self._columns), self._part.plans[0].bound.schema, horizon, since)
+        plan = self._unit.plan
+        own = replace(part, low=max(part.low, part.since - plan.reach + 1))
         try:
-            go_on(self._unit.plan, self._matcher, lead.to_batches(), horizon, since)
+            begin(plan, self._matcher, divided(lead.select(self._columns), plan.bound.schema, own)[0], own)
         except KleeneError as error:
             yield from self._fail(list(self._left), error)
 
@@ -337,12 +287,11 @@ class RunningPart:
             message = f"{dropped} in one task: the matches of query {names} are not all there are"
             warnings.warn(message, stacklevel=1)  # the executor's log
 
-    def _labelled(self, found: Iterator[Any]) -> Batches:
+    def _labelled(self, found: Iterator[Found]) -> Batches:
         """What the matcher gives; an error of it is one of all its queries."""
         try:
-            for item in found:
-                query, rows = self._unit.labelled(item)
-                yield _label(query.name, matches=_stream(rows))
+            for query, rows in found:
+                yield _label(self._unit.queries[query].name, matches=encode_events(rows))
         except KleeneError as error:
             yield from self._fail(list(self._left), error)
 
@@ -350,7 +299,7 @@ class RunningPart:
         """The errors of those queries that a bad row in the batch concerns."""
         for name, query in list(self._left.items()):
             try:
-                for _ in build_matcher(query.plan, self._schema, bad_rows="error").feed(batch):
+                for _ in query.alone.matcher(self._schema, bad_rows="error").feed(batch):
                     pass
             except KleeneError as error:
                 yield from self._fail([name], error)
@@ -368,13 +317,6 @@ def _label(query: str, *, matches: bytes | None = None, failure: str | None = No
         "failure": pa.array([failure], pa.string()),
     }
     return pa.record_batch(columns)
-
-
-def _stream(rows: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 def _error(failure: str) -> KleeneError:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -25,13 +24,13 @@ import pyarrow as pa
 
 from kleene.common.errors import KleeneError, LimitError, Problem, StateError, damaged, described
 from kleene.common.schema import EventSchema
-from kleene.engine.passes.working_matcher import WorkingMatcher
+from kleene.engine.matcher import Matcher
 from kleene.runtime.stream.budget import Budget, OverBudgetError, Spent
 from kleene.runtime.stream.log import EventLog
 from kleene.runtime.stream.pieces import Pieces
 from kleene.runtime.stream.spread import require_buckets, require_keys
 from kleene.runtime.stream.state import Header, Store, Suspended, UnitState, joined, seal_of
-from kleene.runtime.units import QuerySet, StreamQuery, Unit
+from kleene.runtime.units import PlannedQuery, QuerySet, Unit
 
 MATCHES, LATE, BAD, PROBLEM = "matches", "late", "bad", "problem"
 """The kinds of what comes out of a stream."""
@@ -107,7 +106,7 @@ class _Running:
 
     unit: Unit
     born: int | None
-    matcher: WorkingMatcher
+    matcher: Matcher
     state: UnitState
     """After the last watermark..."""
     due: int | None
@@ -119,7 +118,7 @@ class _Running:
         """The same, after the matcher has reached a watermark."""
         unit, matcher = self.unit, self.matcher
         known = {**matcher.snapshot(), **self.pieces.state()}
-        state = UnitState(unit.keys, self.born, matcher.horizon, known, unit.kind)
+        state = UnitState(unit.keys, self.born, matcher.horizon, known, unit.plan.kind)
         return replace(self, state=state, due=None if watermark is None else matcher.due(watermark))
 
 
@@ -202,7 +201,7 @@ class Bucket:
         except Exception:
             if not self._plan.suspends:
                 raise
-            return [queries.alone(item) for item in queries.queries]
+            return [item.alone for item in queries.queries]
 
     def _started(self, store: Store, unit: Unit, log: pa.Table | None) -> _Running:
         """A unit where its queries are by the header: after the last watermark, the events before which are in `log`."""
@@ -228,7 +227,7 @@ class Bucket:
         self._require_suspending(unit, error)
         for query in unit.queries:
             try:
-                yield self._started(store, unit.alone(query), log)
+                yield self._started(store, query.alone, log)
             except StateError:
                 raise
             except Exception as own:  # noqa: BLE001
@@ -325,7 +324,7 @@ class Bucket:
         self._running.append(item.settled(watermark))
         self.spent.append(spent)
 
-    def _shaped(self, found: Iterator[tuple[StreamQuery, pa.RecordBatch]]) -> Iterator[Labelled]:
+    def _shaped(self, found: Iterator[tuple[PlannedQuery, pa.RecordBatch]]) -> Iterator[Labelled]:
         shape = self._plan.shape
         for query, rows in found:
             yield Labelled(MATCHES, query.name, query.version, rows if shape is None else shape(rows, query.version))
@@ -338,11 +337,11 @@ class Bucket:
         log = self._past(store)
         for query in unit.queries:
             try:
-                found = list(self._advanced(self._started(store, unit.alone(query), log), released, watermark))
+                found = list(self._advanced(self._started(store, query.alone, log), released, watermark))
             except StateError:
                 raise
             except Exception as own:  # noqa: BLE001
-                self._suspend(query, own, self._failing(store, unit.alone(query), log, own, released))
+                self._suspend(query, own, self._failing(store, query.alone, log, own, released))
             else:
                 yield from found
 
@@ -359,7 +358,7 @@ class Bucket:
         error.add_note(f"in query {names}")
         raise error
 
-    def _suspend(self, query: StreamQuery, error: Exception, event: str | None, *, everywhere: bool = False) -> None:
+    def _suspend(self, query: PlannedQuery, error: Exception, event: str | None, *, everywhere: bool = False) -> None:
         """From this micro-batch on the query is not matched in this bucket."""
         message = described(error)
         where = "" if event is None else f"\n  at the event {event}"
@@ -465,7 +464,7 @@ class Bucket:
         if horizon is not None:
             self._log.compact(store, horizon)
 
-    def _lasting(self) -> list[StreamQuery]:
+    def _lasting(self) -> list[PlannedQuery]:
         """The queries without a window for which the earliest events are kept."""
         horizon, watermark = self._horizon(), self.header.watermark
         if watermark is None or horizon == watermark - 1:
@@ -474,7 +473,7 @@ class Bucket:
         windows = ((query, query.plan.bound) for unit in holding for query in unit.queries)
         return [query for query, bound in windows if bound.window is None and bound.count_window is None]
 
-    def _growing(self) -> list[StreamQuery]:
+    def _growing(self) -> list[PlannedQuery]:
         """The queries without a window for which the earliest events are kept, or else the one with most counters."""
         largest = max(self._running, key=lambda item: item.matcher.known, default=None)
         counting = largest is not None and largest.matcher.known > 0 and self._log.rows <= self._plan.max_events
@@ -572,7 +571,7 @@ class Bucket:
         return sum(item.matcher.kept for item in self._running)
 
 
-def _discard(rows: Iterator[Any]) -> None:
+def _discard(rows: Iterator[Labelled]) -> None:
     for _ in rows:
         pass
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from kleene.common.errors import LimitError, PlanningError, Problem, nearest
 from kleene.engine.kernels import compiling_seconds
-from kleene.runtime.units import StreamQuery, Unit
+from kleene.engine.matcher import Found
+from kleene.runtime.units import PlannedQuery, Unit
 
 MEGABYTE = 1_000_000
 _EXAMPLE = 'write {"seconds": 60, "matches": 1_000_000, "megabytes": 1_000}'
@@ -84,17 +85,17 @@ class Spent:
     matches: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
 
-    def rows(self, found: Iterator[Any]) -> Iterator[tuple[StreamQuery, pa.RecordBatch]]:
+    def rows(self, found: Iterator[Found]) -> Iterator[tuple[PlannedQuery, pa.RecordBatch]]:
         """What a matcher gives, counted: OverBudgetError where it is more than the budget."""
         while (given := self._next(found)) is not None:
-            query, rows = self.unit.labelled(given)
+            query, rows = self.unit.queries[given[0]], given[1]
             self.matches[query.name] += rows.num_rows
             self.bytes[query.name] += rows.nbytes
             self._require()
             if rows.num_rows:
                 yield query, rows
 
-    def _next(self, found: Iterator[Any]) -> Any:
+    def _next(self, found: Iterator[Found]) -> Found | None:
         began = time.thread_time() - compiling_seconds()
         given = next(found, None)
         self.seconds += time.thread_time() - compiling_seconds() - began

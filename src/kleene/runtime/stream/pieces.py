@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from kleene.common.errors import damaged
 from kleene.engine.events.key_index import grown
+from kleene.engine.matcher import State
 from kleene.engine.passes.restored import ROW, integers, values
-from kleene.engine.passes.working_matcher import State
 from kleene.runtime.stream.state import Store, decode_events, digest_of, encode_events, require_digest
 
 FEW_ROWS, MOST_ROWS = 1 << 10, 1 << 16

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from kleene.common.errors import FRESH, Problem, StateError, damaged
-from kleene.engine.passes.working_matcher import State
+from kleene.engine.matcher import State
 from kleene.runtime.units import Unit
 
 MAGIC = b"KLEENE"
@@ -328,7 +328,7 @@ def joined(known: Sequence[UnitState], unit: Unit, watermark: int) -> tuple[int 
     """From where the queries of a unit go on, and what they know; if they ran apart, their events tell all."""
     for state in known:
         _require_kind(unit, state, watermark)
-    if all(state is known[0] for state in known) and known[0].kind == unit.kind:
+    if all(state is known[0] for state in known) and known[0].kind == unit.plan.kind:
         return known[0].horizon, known[0].state
     horizons = [state.horizon for state in known if state.horizon is not None]
     return (min(horizons) if len(horizons) == len(known) else None), {}
@@ -337,7 +337,7 @@ def joined(known: Sequence[UnitState], unit: Unit, watermark: int) -> tuple[int 
 def _require_kind(unit: Unit, known: UnitState, watermark: int) -> None:
     if not _goes_on_from(unit, known, watermark):
         name = unit.queries[0].name
-        message = f"the checkpoint has the state of {known.kind} for query '{name}', and its plan goes on from {unit.kind}"
+        message = f"the checkpoint has the state of {known.kind} for query '{name}', and its plan goes on from {unit.plan.kind}"
         raise StateError(
             Problem(message, hint=f"give plan={{'mechanism': '{known.kind}'}}, or begin with a new checkpoint folder")
         )
@@ -348,7 +348,7 @@ def _goes_on_from(unit: Unit, known: UnitState, watermark: int) -> bool:
 
     Counters of a window are made anew of its events, so they can wherever these are there.
     """
-    if known.kind == unit.kind:
+    if known.kind == unit.plan.kind:
         return True
-    whole = unit.window is not None and (known.horizon is None or known.horizon < watermark - unit.window)
-    return whole and unit.kind == "counters" and known.kind == "matches"
+    whole = unit.plan.window is not None and (known.horizon is None or known.horizon < watermark - unit.plan.window)
+    return whole and unit.plan.kind == "counters" and known.kind == "matches"

@@ -27,6 +27,7 @@ from kleene.interfaces.commands.stream.log import java_started_in_the_block_writ
 from kleene.interfaces.commands.stream.progress import Totals
 from kleene.interfaces.commands.stream.view import Lines, View, Watch, counted, summary
 from kleene.interfaces.commands.terminal import say
+from kleene.interfaces.options import BAD_ROWS, EVENTS, LIMITS, PLAN, RUNNING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also find partial matches whose window passed, for each component that did not come: NAME_without_VARIABLE",
     )
     shared.add_functions(parser)
-    shared.add_parameters(parser)
+    shared.add_options(parser)
     where = parser.add_argument_group("where events come from")
     where.add_argument(
         "--events",
@@ -100,21 +101,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="an option of Spark's source, as maxFilesPerTrigger=10 or startingOffsets=latest; may be repeated",
     )
-    shared.add_roles(parser, time_required=True)
-    running = parser.add_argument_group("how it runs")
-    running.add_argument(
-        "--watermark",
-        metavar="TIME",
-        required=True,
-        type=_delay,
-        help="how much later than others events may come, as '10 seconds'; a number where time is one",
-    )
-    running.add_argument(
-        "--max-ahead",
-        metavar="TIME",
-        type=_length,
-        help="how far ahead of the clock an event may be, as '1 day'; one that is further ahead is a bad row, and does not "
-        "move the watermark (default: any time counts)",
+    shared.add_options(parser, EVENTS, time={"required": True})
+    running = shared.add_options(
+        parser, RUNNING, stream=True, watermark={"type": _delay, "required": True}, max_ahead={"type": _length}
     )
     running.add_argument("--checkpoint", metavar="DIR", required=True, help="the folder that holds how far the stream has come")
     often = running.add_mutually_exclusive_group()
@@ -137,21 +126,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     out.add_argument("--late", metavar="DIR", help="write events that came after the watermark to this folder")
     out.add_argument("--format", choices=FORMATS, default="parquet", help="of the files in folders (default: parquet)")
-    bad = parser.add_argument_group("bad rows (no time, no key, no type, or a type that --schema does not list)")
-    bad.add_argument(
-        "--bad-rows",
-        choices=["quarantine", "drop", "error"],
-        default="quarantine",
-        help="set them aside and count them (default), only count them, or stop",
-    )
+    bad_rows = {
+        "choices": ["quarantine", "drop", "error"],
+        "default": "quarantine",
+        "help": "set them aside and count them (default), only count them, or stop",
+    }
+    bad = shared.add_options(parser, BAD_ROWS, bad_rows=bad_rows)
     bad.add_argument("--bad-rows-to", metavar="DIR", help="write them to this folder, with the reason")
-    shared.add_limits(parser).add_argument(
-        "--max-events",
-        metavar="N",
-        type=shared.count,
-        help="events that one bucket of keys keeps; a stream that needs more stops (default 50000000)",
-    )
-    shared.add_plan(parser)
+    shared.add_options(shared.add_limits(parser), LIMITS, stream=True)
+    shared.add_options(parser, PLAN)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -284,21 +267,10 @@ def _partitions_before(checkpoint: Path) -> str | None:
 def _run(arguments: argparse.Namespace, queries: Workload | Rules, events: DataFrame) -> StreamRun:
     from kleene.interfaces.workload.workload import Workload
 
-    options = {
-        **shared.roles(arguments),
-        "bad_rows": arguments.bad_rows,
-        "plan": shared.plan(arguments),
-        "limits": shared.limits(arguments),
-        "stats": shared.statistics(arguments),
-        "watermark": arguments.watermark,
-        "max_ahead": arguments.max_ahead,
-    }
-    if arguments.max_events is not None:
-        options["max_events"] = arguments.max_events
     asked: Any = queries
     if isinstance(queries, Workload) and len(queries.queries) == 1:
         (asked,) = queries.queries.values()
-    run: StreamRun = asked.run(events, **options)
+    run: StreamRun = asked.run(events, **shared.options(arguments))
     if arguments.output is not None and arguments.format == "csv":
         _require_flat(run)
     return run
