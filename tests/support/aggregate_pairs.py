@@ -518,7 +518,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # Rows of an instant are written before all of its events have come.
     "hasty-rows": broken(counters.CounterMatcher, "_run", 'side="left"', 'side="right"'),
     # Of matches that are built: one that ends with the trigger is not yet there; half of those that are alive are overlooked.
-    "late-birth": broken(live, "add_alive", "birth[order[born]] <= until[q]", "birth[order[born]] < until[q]"),
+    "late-birth": broken(live, "add_alive", "[born]] <= until[q]", "[born]] < until[q]"),
     "half-alive": broken(live, "_add_range", "if high & 1:", "if False:"),
 }
 

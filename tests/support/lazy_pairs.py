@@ -393,7 +393,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # Of the components around a negative one, one is enough.
     "any-neighbour": rewritten(NegativeIndex, "_intervals", "np.maximum.reduce(after)", "np.minimum.reduce(after)"),
     # Negation under AND looks no further than the last event.
-    "hasty-negation": rewritten(negation, "_interval", "ts[first[match]] + window", "ts[last[match]] + 1"),
+    "hasty-negation": rewritten(negation, "_interval", "of.ts[of.first[match]] + of.window", "of.ts[of.last[match]] + 1"),
     "tests-forgotten": rewritten(lazy_pass, "_agree", "(lowest == highest)", "(lowest <= highest)"),
     # A tree gives up where a component has one candidate left.
     "hasty-tree": rewritten(kernels, "choose_scopes", "if size == 0:", "if size <= 1:"),

@@ -429,10 +429,8 @@ class _Questions:
         order = np.argsort(spans.birth, kind="stable")
         asked = np.argsort(self._until, kind="stable")
         with np.errstate(all="ignore"):  # floats follow IEEE 754
-            kernels.add_alive(
-                order, spans.birth, self._leaf, begin, end - begin, measures.kinds, spans.ints, spans.floats, asked,
-                self._until, self._ranges, height, *tree, *out,
-            )  # fmt: skip
+            lives = kernels.Spans(order, spans.birth, self._leaf, spans.ints, spans.floats)
+            kernels.add_alive(lives, begin, end - begin, measures.kinds, asked, self._until, self._ranges, height, *tree, *out)
         return out
 
     def rows(self, columns: Mapping[str, pa.Array]) -> tuple[Array, Array]:

@@ -129,7 +129,6 @@ class SequencePass(WorkingPass):
         working, stacks = self._working, self._stacks
         groups = self.groups
         longest = int(np.diff(groups.offsets).max(initial=0))
-        tests = self._tests()
         checks = np.array(
             [
                 (kernels.TESTED if stacks.tests and not stacks.filters_transitions else 0)
@@ -138,36 +137,35 @@ class SequencePass(WorkingPass):
             ],
             np.int64,
         )
-        ints, floats, valid, constants = fill_columns(self._program, len(working), self._filter_column, groups.rows)
+        columns = fill_columns(self._program, len(working), self._filter_column, groups.rows)
         block_filter = self._program.block_filter if self._program else no_filter()
         limit = self._plan.bound.window
-        window = NO_WINDOW if limit is None else limit
         cell_rows = len(working) if stacks.algorithm == "runtime_stack" else 0
         self._allowance.hold(8 * length * cell_rows, "the cells of the runtime stack")
-        stack, stack_rip = np.empty((length, longest), np.int64), np.empty((length, longest), np.int64)
-        selected = np.empty((length, longest if checks.any() else 0), np.int64)
-        size, head, low, current, stop, chosen = (np.zeros(length, np.int64) for _ in range(6))
-        state = np.zeros(kernels.STATE_FIELDS, np.int64)
-        state[kernels.PATIENCE] = self._allowance.patience
-        out = np.empty((length, self._block), np.int32)
-        common = (groups.order, groups.offsets, groups.ts, self.rank, groups.masks, window)
-        in_construction = stacks.window_in_construction and limit is not None
-        columns = (block_filter, ints, floats, valid, constants, out)
         cells = np.empty((cell_rows, length), np.int64)
+        events = self.by_place._replace(tests=self._tests())
+        given = kernels.Plan(
+            window=NO_WINDOW if limit is None else limit,
+            window_in_scan=stacks.window_in_scan and limit is not None,
+            window_in_construction=stacks.window_in_construction and limit is not None,
+            transition_tests=stacks.filters_transitions,
+            emit_from=emit_from,
+            checks=checks,
+        )
+        places, rip = np.empty((length, longest), np.int64), np.empty((length, longest), np.int64)
+        size, head, low, current, stop, chosen = (np.zeros(length, np.int64) for _ in range(6))
+        instances = kernels.Stacks(places, rip, size, head, low)
+        search = kernels.Search(np.empty((length, longest if checks.any() else 0), np.int64), current, stop, chosen)
+        state = kernels.new_state(self._allowance.patience)
+        out = np.empty((length, self._block), np.int32)
+        common = (instances, search, state, block_filter, columns, out)
         while True:
             state[kernels.COUNT] = 0
             if stacks.algorithm == "runtime_stack":
-                status = kernels.runtime_stack(
-                    *common, in_construction, emit_from, checks, tests, cells, stack, stack_rip, low, selected, current,
-                    stop, chosen, state, *columns,
-                )  # fmt: skip
+                status = kernels.runtime_stack(events, given, cells, *common)
             else:
-                status = kernels.active_instance_stacks(
-                    *common, stacks.window_in_scan and limit is not None, in_construction, emit_from, checks, tests,
-                    stacks.filters_transitions, stack, stack_rip, size, head, low, selected, current, stop, chosen,
-                    state, *columns,
-                )  # fmt: skip
-            self._working.noticed.seen |= bool(constants[OVERFLOW])
+                status = kernels.active_instance_stacks(events, given, *common)
+            self._working.noticed.seen |= bool(columns.constants[OVERFLOW])
             self._count(state)
             if state[kernels.COUNT]:
                 yield out[:, : state[kernels.COUNT]]
