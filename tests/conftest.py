@@ -11,10 +11,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `support`, in this process and under xdist
 
+from kleene.plan import optimizer
 from kleene.testing.case_routes import routes
 from support import engine_routes, parts, slice_runs, stream_routes, workload_routes
 from support import spark as spark_support
 
+optimizer.VERIFIES = True
 routes.update(engine_routes.embedded_routes())
 routes.update(stream_routes.stream_routes())
 routes.update(slice_runs.slice_routes())

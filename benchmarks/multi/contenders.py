@@ -25,11 +25,11 @@ from kleene.engine.shared.matcher import SharedMatcher
 from kleene.engine.shared.planner import Planner
 from kleene.interfaces.options import options_of
 from kleene.pattern.predicates import Attribute, Comparison, Expression
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi.cost import DRAWN, SharedStatistics, condition_key
 from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.nodes import SharedPlan, Tree
 from kleene.plan.multi.search import MultiOptions, plan_shared
+from kleene.plan.patterns import LazyPlan, is_lazy
 from kleene.runtime.embedded import match_batches
 
 WRITTEN = "written"
@@ -73,7 +73,7 @@ def group_of(queries: Mapping[str, kleene.Query], schema: pa.Schema) -> PatternG
     plans: dict[str, LazyPlan] = {}
     for name, query in queries.items():
         plan = query.plan_for(schema, options)
-        assert isinstance(plan, LazyPlan)
+        assert is_lazy(plan)
         plans[name] = plan
     (group,) = grouped(plans)
     return group

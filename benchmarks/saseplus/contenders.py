@@ -18,7 +18,7 @@ from kleene import Query
 from kleene.engine.automaton.evaluation import AutomatonEvaluation
 from kleene.engine.passes.reporting import PatternMatcher
 from kleene.interfaces.options import options_of
-from kleene.plan.automaton.nfa import NfaPlan
+from kleene.plan.patterns import runs_automata
 from kleene.runtime.embedded import batches_of
 
 WORK = ("instances", "visits", "merged", "peak_runs", "buffered")
@@ -78,7 +78,7 @@ def matching(name: str, query: Query, table: pa.Table, *, algorithm: str) -> Con
     """Matching by itself. The number of matches is that of the compressed form, computed in the first run only."""
     given: dict[str, Any] = {"time": "ts", "type": "type", "plan": {"algorithm": algorithm}}
     plan = query.plan_for(table.schema, options_of(given))
-    assert isinstance(plan, NfaPlan)
+    assert runs_automata(plan)
     known: list[Outcome] = []
 
     def run() -> Outcome:

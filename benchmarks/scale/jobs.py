@@ -95,15 +95,15 @@ def run_job(job: Job) -> tuple[dict[str, float], dict[str, int], int]:
 @contextmanager
 def _cut_into(slices: int | None) -> Iterator[None]:
     """Jobs cut time into so many slices, as they would with as many cores and slices for each."""
-    from kleene.runtime.spark.slices import matches as spark_time_slices
+    from kleene.plan.distribution import slicing
     from kleene.runtime.spark.slices import times as spark_times
 
     with ExitStack() as changes:
         if slices == 1:
-            changes.enter_context(patch.object(spark_times, "FEWEST_ROWS", NEVER))
+            changes.enter_context(patch.object(slicing, "FEWEST_ROWS", NEVER))
         elif slices is not None:
-            changes.enter_context(patch.object(spark_time_slices, "parallelism", lambda _events: slices))
-            changes.enter_context(patch.object(spark_time_slices, "TURNS", (1,)))
+            changes.enter_context(patch.object(spark_times, "parallelism", lambda _events: slices))
+            changes.enter_context(patch.object(slicing, "TURNS", (1,)))
         yield
 
 

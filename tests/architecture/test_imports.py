@@ -21,6 +21,8 @@ import kleene
 PACKAGE = Path(kleene.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 600
+MOST_PARAMETERS = 12
+"""Of a kernel: what belongs together is passed as a tuple with names."""
 
 
 def loaded_after(code: str, **environment: str) -> set[str]:
@@ -123,3 +125,18 @@ def test_dir_lists_what_can_be_imported() -> None:
     assert set(dir(kleene)) == set(kleene.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = kleene.nothing
+
+
+MANY_PARAMETERS = {
+    *("run_automaton", "_advance", "_begin", "merge_runs", "merge_touched", "read_matches", "run_queue"),
+    *("count_stacked", "count_marked", "join", "expand"),
+}
+"""Kernels that still have more."""
+
+
+@pytest.mark.parametrize("path", [item for item in MODULES if "kernels" in (item.parent.name, item.stem)], ids=str)
+def test_kernels_have_few_parameters(path: Path) -> None:
+    functions = [item for item in ast.walk(ast.parse(path.read_text())) if isinstance(item, ast.FunctionDef)]
+    given = {item.name: [*item.args.posonlyargs, *item.args.args, *item.args.kwonlyargs] for item in functions}
+    many = {name: len(names) for name, names in given.items() if len(names) > MOST_PARAMETERS}
+    assert not set(many) - MANY_PARAMETERS, many

@@ -249,14 +249,15 @@ def test_a_compiled_block_filter_keeps_what_the_plain_one_keeps() -> None:
     for number, pair in enumerate(examples(12, 60)):
         bound = pair.bound()
         plan = sase_pairs.make_plan(bound, SequenceOptions())
-        program = filters.build_filter(bound, [event.variable for event in plan.scan.components], plan.construction.predicates)
+        (branch,) = plan.branches
+        program = filters.build_filter(bound, branch.variables, branch.stacks.predicates)
         if program is None:
             continue
         rows = 40
         ints, floats = rng.integers(-3, 9, (len(program.ints), rows)), rng.integers(-3, 9, (len(program.floats), rows)) / 2
         valid = (rng.random((len(program.ints) + len(program.floats), rows)) < 0.9).astype(np.uint8)
         constants = np.zeros(len(program.constants) + 1, np.int64)
-        length = len(plan.scan.components)
+        length = len(branch.components)
         stack, chosen = np.tile(np.arange(rows), (length, 1)), rng.integers(0, rows, length)
         for level in range(length - 1):
             kept = []

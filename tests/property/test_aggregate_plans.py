@@ -92,7 +92,7 @@ PLAN_SHARES = {
     "counted": 0.65,
     **{f"plan: {name}": 0.14 for name in aggregate_pairs.PLANS},
     "answered by CounterPlan": 0.5,
-    "answered by MatchedPlan": 0.22,
+    "answered by MatchThenAggregate": 0.22,
     "not counted": 0.08,
     "overflow": 0.001,
     **dict.fromkeys(("ties=error refused", "ties=error answered", "ties=arrival answered"), 0.001),

@@ -25,7 +25,7 @@ def test_many_random_pairs(seed: int) -> None:
 
 def test_random_aggregates() -> None:
     seen = assert_agreement(overflow_pairs, 17, 60, "--aggregates")
-    assert_shares(seen, {"error": 0.02, "rows": 0.5, "answered by CounterPlan": 1, "answered by MatchedPlan": 0.8}, 60)
+    assert_shares(seen, {"error": 0.02, "rows": 0.5, "answered by CounterPlan": 1, "answered by MatchThenAggregate": 0.8}, 60)
 
 
 @pytest.mark.long

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.runtime.spark.slices import counters as spark_slices
+from kleene.plan.distribution import slicing
+from kleene.runtime.spark.slices import tasks as spark_tasks
 from kleene.runtime.spark.slices import times as spark_times
 from support.spark import frame_of
 from support.spark_queries import shown
@@ -62,23 +63,24 @@ def frame(spark: Any, table: pa.Table) -> Any:
 def routes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Slices of about thirty rows; tells which way each run went that did not go by key or in one task."""
     seen: list[str] = []
-    cut, total = spark_slices._slices, spark_slices.totalled_rows
+    cut, total = spark_tasks.in_slices, spark_tasks._changes
 
-    def cutting(*arguments: Any) -> Any:
-        found = cut(*arguments)
-        seen.extend(["slices"] if found is not None and len(found) > 2 else [])
-        return found
+    def cutting(plan: Any, events: Any, slices: Any, *arguments: Any, **further: Any) -> Any:
+        seen.extend(["slices"] if len(slices) > 2 else [])
+        return cut(plan, events, slices, *arguments, **further)
 
     def totalling(*arguments: Any) -> Any:
         seen.append("totals")
         return total(*arguments)
 
     monkeypatch.setattr(spark_times, "SAMPLED", 1.0)
-    monkeypatch.setattr(spark_times, "FEWEST_ROWS", 10)
-    monkeypatch.setattr(spark_times, "MOST_ROWS", 30)
-    monkeypatch.setattr(spark_slices, "TOTAL_TASKS", 2)
-    monkeypatch.setattr(spark_slices, "_slices", cutting)
-    monkeypatch.setattr(spark_slices, "totalled_rows", totalling)
+    monkeypatch.setattr(spark_times, "SMALL", 0)
+    monkeypatch.setattr(slicing, "FEWEST_ROWS", 10)
+    monkeypatch.setattr(slicing, "MOST_ROWS", 30)
+    monkeypatch.setattr(slicing, "SLICE_COST", 0)
+    monkeypatch.setattr(spark_tasks, "TOTAL_TASKS", 2)
+    monkeypatch.setattr(spark_tasks, "in_slices", cutting)
+    monkeypatch.setattr(spark_tasks, "_changes", totalling)
     return seen
 
 

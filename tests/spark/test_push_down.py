@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import kleene
-from kleene.runtime.spark.slices import matches as spark_time_slices
+from kleene.plan.distribution import slicing
 from kleene.runtime.spark.slices import times as spark_times
 from support.spark_queries import in_order
 
@@ -57,9 +57,9 @@ def sliced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time is cut into slices however few rows there are."""
     monkeypatch.setattr(spark_times, "SMALL", 0)
     monkeypatch.setattr(spark_times, "SAMPLED", 1.0)
-    monkeypatch.setattr(spark_times, "FEWEST_ROWS", 50)
-    monkeypatch.setattr(spark_times, "MOST_ROWS", 100)
-    monkeypatch.setattr(spark_time_slices, "SLICE_COST", 0)
+    monkeypatch.setattr(slicing, "FEWEST_ROWS", 50)
+    monkeypatch.setattr(slicing, "MOST_ROWS", 100)
+    monkeypatch.setattr(slicing, "SLICE_COST", 0)
 
 
 # --- what Spark did -------------------------------------------------------------------------------------------------------

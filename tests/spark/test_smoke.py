@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import kleene
+from kleene.plan.distribution import slicing
 from kleene.runtime.spark.slices import times as spark_times
 from support import connect_run, spark_queries
 from support.spark import ELSEWHERE, VERSION, frame_of
@@ -58,9 +59,10 @@ def test_a_workload_with_composite_events(frame: Any, table: pa.Table) -> None:
 @pytest.mark.parametrize("aggregated", ["", " AGG COUNT"], ids=["matched", "counted"])
 def test_what_no_key_divides(frame: Any, table: pa.Table, aggregated: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In slices of time."""
-    for name, value in {"SAMPLED": 1.0, "SMALL": 0, "FEWEST_ROWS": 20, "MOST_ROWS": 40}.items():
+    for name, value in {"SAMPLED": 1.0, "SMALL": 0}.items():
         monkeypatch.setattr(spark_times, name, value)
-    monkeypatch.setattr("kleene.runtime.spark.slices.matches.SLICE_COST", 0)
+    for name, value in {"FEWEST_ROWS": 20, "MOST_ROWS": 40, "SLICE_COST": 0}.items():
+        monkeypatch.setattr(slicing, name, value)
     query = kleene.query(f"PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 4{aggregated}")
     run = query.run(frame, **INTEGER)
     assert shown(run.matches.toArrow()) == shown(query.match(table, **INTEGER)) != []

@@ -17,12 +17,13 @@ import pytest
 from kleene.common.errors import PlanningError
 from kleene.common.schema import schema_of_arrow
 from kleene.engine.matcher import Metrics
-from kleene.engine.passes.observe import Scanned, collect_arrow, read_columns, scan_of
+from kleene.engine.passes.observe import collect_arrow, read_columns, scan_of
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Expression, variables
 from kleene.plan.analysis.keys import key_attributes
+from kleene.plan.contract import Scanned
 from kleene.plan.order.statistics import Statistics
 from kleene.runtime.spark import statistics as sampling
 from kleene.runtime.spark.frame import arrow_schema

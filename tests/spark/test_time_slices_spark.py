@@ -10,6 +10,7 @@ import pytest
 
 import kleene
 from kleene.common.errors import DataError
+from kleene.plan.distribution import slicing
 from kleene.runtime.spark.slices import skew as spark_skew
 from kleene.runtime.spark.slices import times as spark_times
 from support.long_tests import mostly_long
@@ -48,9 +49,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of some dozens of rows are worth a task, and DataFrames of that size a look."""
     monkeypatch.setattr(spark_times, "SAMPLED", 1.0)
     monkeypatch.setattr(spark_times, "SMALL", 0)
-    monkeypatch.setattr(spark_times, "FEWEST_ROWS", 20)
-    monkeypatch.setattr(spark_times, "MOST_ROWS", 100)
-    monkeypatch.setattr("kleene.runtime.spark.slices.matches.SLICE_COST", 0)
+    monkeypatch.setattr(slicing, "FEWEST_ROWS", 20)
+    monkeypatch.setattr(slicing, "MOST_ROWS", 100)
+    monkeypatch.setattr(slicing, "SLICE_COST", 0)
     monkeypatch.setattr(spark_skew, "FEWEST_SEEN", 20)
 
 
@@ -101,8 +102,8 @@ def test_slices_give_the_embedded_matches(name: str, frame: Any, table: pa.Table
 
 def test_wide_events_make_more_slices(frame: Any, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory of a task bounds its slice: in rows, or where they are wide in bytes."""
-    monkeypatch.setattr(spark_times, "MOST_ROWS", 1_000)
-    monkeypatch.setattr(spark_times, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(slicing, "MOST_ROWS", 1_000)
+    monkeypatch.setattr(slicing, "MOST_BYTES", 10_000)
     wide = table.append_column("text", pa.array(["é" * 100] * table.num_rows))
     query = "PATTERN SEQ(A a, B b) WHERE a.{0} <= b.{0} WITHIN 5"
 

@@ -42,7 +42,6 @@ from kleene.pattern.operators import Disjunction, Pattern
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, Strategy, Unit
 from kleene.pattern.predicates import Comparison, Equivalence, conjuncts, variables
-from kleene.plan import optimizer
 from kleene.plan.counting import shared_counters
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.optimizer import make_plan
@@ -482,22 +481,11 @@ def _ratio_sums() -> None:
     broken(counting, "operate", last, f"elif kind == {RATIO}:\n            cells[target] = {ratio}\n        {last}")()
 
 
-def _wider_window() -> None:
-    """WITHIN excludes its end; this engine includes it."""
-    for name in ("plan_counters", "plan_matched"):
-        original = getattr(optimizer, name)
-
-        def plan(bound: Any, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
-            return _original(bound if bound.window is None else replace(bound, window=bound.window + 1), *args, **kwargs)
-
-        setattr(optimizer, name, plan)
-
-
 LEVELS = "for level in range(levels):\n        for place in range(first, last):"
 EVENTS = "for place in range(first, last):\n        for level in range(levels):"
 
 SABOTAGE: dict[str, Callable[[], None]] = {
-    "wider-window": _wider_window,
+    "wider-window": sase_pairs.SABOTAGE["wider-window"],
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
     "ratio-sums": _ratio_sums,
     # A start event is let go of one instant late: from the front, or when the back is turned over.
@@ -530,7 +518,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # Rows of an instant are written before all of its events have come.
     "hasty-rows": broken(counters.CounterMatcher, "_run", 'side="left"', 'side="right"'),
     # Of matches that are built: one that ends with the trigger is not yet there; half of those that are alive are overlooked.
-    "late-birth": broken(live, "add_alive", "birth[order[born]] <= until[q]", "birth[order[born]] < until[q]"),
+    "late-birth": broken(live, "add_alive", "[born]] <= until[q]", "[born]] < until[q]"),
     "half-alive": broken(live, "_add_range", "if high & 1:", "if False:"),
 }
 

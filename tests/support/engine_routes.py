@@ -25,8 +25,9 @@ from kleene.interfaces.query import Query
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import Strategy
+from kleene.plan.lazy.stacks import is_plain_sequence
+from kleene.plan.optimizer import OPTIONAL
 from kleene.plan.options import CHOICES, MECHANISMS, PRESETS, LazyOptions, SequenceOptions
-from kleene.plan.sequence import is_plain_sequence
 from kleene.runtime.embedded import in_stream_order
 from kleene.testing.case_routes import Outcome, Route
 from kleene.testing.cases import Case, Labels, Row
@@ -146,7 +147,13 @@ def embedded_routes() -> dict[str, Route]:
     routes["embedded-nfa-random-splits"] = cut(random_splits, plan={"mechanism": "nfa"})
     routes["embedded-compressed"] = compressed
     routes["embedded-workload"] = in_a_workload
+    routes["embedded-disabled"] = disabled
     return routes | lazy_routes() | aggregate_routes()
+
+
+def disabled(case: Case) -> Outcome:
+    """No stage of the optimizer that only saves work. Plans that cases expect are those with it."""
+    return replace(embedded({"disable": list(OPTIONAL)})(case), plan=None)
 
 
 def lazy_routes() -> dict[str, Route]:
@@ -205,8 +212,8 @@ def compressed(case: Case) -> Outcome:
 
 
 ANY_PLAN = (
-    "oracle", "embedded", "embedded-workload", "embedded-batches-1", "embedded-batches-1-blocks-1", "embedded-random-splits",
-    "spark",
+    "oracle", "embedded", "embedded-disabled", "embedded-workload", "embedded-batches-1", "embedded-batches-1-blocks-1",
+    "embedded-random-splits", "spark",
 )  # fmt: skip
 """The routes that leave the plan open."""
 

@@ -49,12 +49,11 @@ from kleene.pattern.operators import Conjunction, Disjunction, Pattern
 from kleene.pattern.operators import Sequence as Seq
 from kleene.pattern.operators import events as components
 from kleene.pattern.text import expression_text
-from kleene.plan import optimizer
 from kleene.plan.lazy import lazy
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.optimizer import make_plan
 from kleene.plan.options import CHOICES, LazyOptions
 from kleene.plan.order.statistics import Statistics
+from kleene.plan.patterns import LazyPlan, is_lazy
 from kleene.runtime.embedded import in_stream_order, rows_of
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
@@ -196,7 +195,7 @@ class Pair:
             if not str(error).startswith("not supported yet: "):
                 raise
             return None
-        assert isinstance(plan, LazyPlan)
+        assert is_lazy(plan)
         return plan
 
     def _statistics(self, seed: int | None) -> Statistics | None:
@@ -369,21 +368,10 @@ def check_example(example: Example, number: int, rng: Random, report: Report) ->
 # --- sabotage: a test of the tests ------------------------------------------------------------------------------------
 
 
-def _wider_window() -> None:
-    """WITHIN excludes its end; this engine includes it."""
-    original = optimizer.plan_lazy
-
-    def plan_lazy(bound: Any, *args: Any, **kwargs: Any) -> Any:
-        longer = {name: length + 1 for name in ("window", "count_window") if (length := getattr(bound, name)) is not None}
-        return original(replace(bound, **longer), *args, **kwargs)
-
-    optimizer.plan_lazy = plan_lazy
-
-
 BACKWARDS = "[((right, left), path) for (left, right), path in sorted(paths.items()) if (left, right) not in direct]"
 
 SABOTAGE: dict[str, Callable[[], None]] = {
-    "wider-window": _wider_window,
+    "wider-window": sase_pairs.SABOTAGE["wider-window"],
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
     "unsteady-ids": sase_pairs.SABOTAGE["unsteady-ids"],
     # Events that are simultaneous follow one another, in a scope that is looked up, or in one that is searched for.
@@ -405,7 +393,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # Of the components around a negative one, one is enough.
     "any-neighbour": rewritten(NegativeIndex, "_intervals", "np.maximum.reduce(after)", "np.minimum.reduce(after)"),
     # Negation under AND looks no further than the last event.
-    "hasty-negation": rewritten(negation, "_interval", "ts[first[match]] + window", "ts[last[match]] + 1"),
+    "hasty-negation": rewritten(negation, "_interval", "of.ts[of.first[match]] + of.window", "of.ts[of.last[match]] + 1"),
     "tests-forgotten": rewritten(lazy_pass, "_agree", "(lowest == highest)", "(lowest <= highest)"),
     # A tree gives up where a component has one candidate left.
     "hasty-tree": rewritten(kernels, "choose_scopes", "if size == 0:", "if size <= 1:"),

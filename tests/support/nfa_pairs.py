@@ -261,17 +261,6 @@ def check_example(example: Example, number: int, rng: Random, report: Report) ->
 # --- sabotage: a test of the tests ------------------------------------------------------------------------------------
 
 
-def _wider_window() -> None:
-    """WITHIN excludes its end; this engine includes it."""
-    original = kleene.plan.optimizer.plan_nfa
-
-    def plan_nfa(bound: Any, *args: Any, **kwargs: Any) -> Any:
-        longer = {name: length + 1 for name in ("window", "count_window") if (length := getattr(bound, name)) is not None}
-        return original(replace(bound, **longer), *args, **kwargs)
-
-    kleene.plan.optimizer.plan_nfa = plan_nfa
-
-
 SPLIT = "if begun or (took and strategy == ANY):"
 LEAVES_EARLY = """if took and strategy == NEXT and component < last:
                 copy_run(runs, run_floats, s, k, component + 1, counts[component + 1])
@@ -280,7 +269,7 @@ LEAVES_EARLY = """if took and strategy == NEXT and component < last:
             """
 
 SABOTAGE: dict[str, Callable[[], None]] = {
-    "wider-window": _wider_window,
+    "wider-window": sase_pairs.SABOTAGE["wider-window"],
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
     "unsteady-ids": sase_pairs.SABOTAGE["unsteady-ids"],
     "no-negation": rewritten(AutomatonPass, "negated", "in self._indexes[index]", "in ()"),

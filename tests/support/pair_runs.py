@@ -146,11 +146,12 @@ def assert_shares(seen: Mapping[str, int], shares: Mapping[str, float], pairs: i
 
 def rewritten(owner: Any, name: str, right: str, wrong: str) -> Callable[[], None]:
     """Makes a function wrong in one place of its source, which must be there; plain-Python kernels can be rewritten too."""
-    source = textwrap.dedent(inspect.getsource(getattr(owner, name)))
+    given = getattr(owner, name)
+    function = given.fget if isinstance(given, property) else given
+    source = textwrap.dedent(inspect.getsource(function))
     assert source.count(right) == 1, f"{name} does not have once: {right}"
 
     def rewrite() -> None:
-        function = getattr(owner, name)
         scope: dict[str, Any] = {}
         exec(compile(source.replace(right, wrong), f"<broken {name}>", "exec"), inspect.unwrap(function).__globals__, scope)
         setattr(owner, name, scope[name])

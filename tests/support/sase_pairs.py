@@ -29,7 +29,7 @@ from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS
 from kleene.language.printer import to_text
 from kleene.pattern.bind import bind
 from kleene.pattern.operators import events as components
-from kleene.plan import sequence as plans
+from kleene.plan import optimizer
 from kleene.plan.optimizer import make_plan
 from kleene.plan.options import CHOICES, SequenceOptions
 from kleene.runtime.embedded import in_stream_order
@@ -227,14 +227,13 @@ def check_example(example: Example, _number: int, rng: Random, report: Report) -
 
 def _wider_window() -> None:
     """WITHIN excludes its end; this engine includes it."""
-    original = plans.plan_sequence
+    original = optimizer.Draft
 
-    def plan_sequence(bound: Any, options: Any, *limits: Any) -> Any:
-        return original(bound if bound.window is None else replace(bound, window=bound.window + 1), options)
+    def draft(bound: Any, *given: Any) -> Any:
+        longer = {name: length + 1 for name in ("window", "count_window") if (length := getattr(bound, name)) is not None}
+        return original(replace(bound, **longer), *given)
 
-    import kleene.plan.optimizer
-
-    kleene.plan.optimizer.plan_sequence = plan_sequence
+    optimizer.Draft = draft  # type: ignore[assignment, misc]
 
 
 def _arrival_order() -> None:

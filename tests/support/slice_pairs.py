@@ -30,12 +30,17 @@ from kleene.engine.matches import candidates
 from kleene.engine.matches.kernels import apart
 from kleene.engine.passes.reporting import ReportingMatcher
 from kleene.pattern.policies import Output
+from kleene.plan import operators
+from kleene.plan.aggregation import MatchThenAggregate
+from kleene.plan.contract import PlanDefaults
+from kleene.plan.counting.counters import CounterPlan
+from kleene.plan.distribution import slicing
 from kleene.plan.distribution.slicing import obstacle
 from kleene.plan.multi.search import MultiOptions
 from kleene.runtime.spark import workloads as spark_workloads
 from kleene.runtime.spark.slices import blocks as slice_blocks
 from kleene.runtime.spark.workloads import share_slices
-from support import nfa_pairs, sase_pairs, workload_pairs
+from support import nfa_pairs, sase_pairs, slice_runs, workload_pairs
 from support.pair_runs import Report, Suite, broken, main, rewritten
 from support.random_workloads import needs_total_order
 from support.slice_runs import divided, random_cuts, sliced, sliced_together
@@ -151,22 +156,22 @@ def _check_ties(given: StreamExample, rng: Random, seen: Counter[str]) -> list[s
 
 SABOTAGE: dict[str, Callable[[], None]] = {
     # What leads to a slice is too short, or not there.
-    "short-lead": broken(time_slices, "lead_of", "Lead(instants=-horizon)", "Lead(instants=-horizon - 1)"),
-    "short-lives": broken(time_slices, "lead_of", "2 * bound.window", "bound.window - 1"),
-    "short-counters": broken(time_slices, "lead_of", "bound.window + 1", "bound.window - 1"),
-    "few-events": broken(time_slices, "lead_of", "Lead(events=bound.count_window)", "Lead(events=bound.count_window - 2)"),
-    "one-slice-back": broken(time_slices, "time_slices", "range(first, number)", "range(max(first, number - 1), number)"),
+    "short-lead": broken(operators, "reach_of", ") * bound.window", ") * bound.window - 1"),
+    "short-lives": rewritten(MatchThenAggregate, "reach", "2 * self.bound.window", "self.bound.window - 1"),
+    "short-counters": rewritten(CounterPlan, "reach", "self.bound.window + 1", "self.bound.window - 1"),
+    "few-events": rewritten(slice_runs, "_low", "before[-counted]", "before[2 - counted]"),
+    "one-slice-back": broken(slicing, "time_slices", "begins[first], range", "begins[max(first - 1, 0)], range"),
     "no-lead": rewritten(slice_blocks._Blocks, "_places", "if leading.any():", "if False:"),
     # Matches of a slice are reported by others too, or by none.
     "to-the-end": broken(time_slices, "match_slice", "matcher.advance(part.until)", "matcher.finish()"),
-    "lead-reported": broken(time_slices, "divided", "events.slice(high)", "events.slice(low)"),
+    "lead-reported": broken(time_slices, "divided", "events.slice(since)", "events.slice(low)"),
     "reported-again": rewritten(ReportingMatcher, "_resume", "self._reported = watermark", "self._reported = None"),
     # The same of queries that share slices.
-    "short-shared-lead": rewritten(spark_workloads.RunningUnit, "go_on", "since - plan.reach + 1", "since"),
+    "short-shared-lead": rewritten(spark_workloads.RunningUnit, "begin", "part.since - plan.reach + 1", "part.since"),
     "shared-to-the-end": rewritten(spark_workloads.RunningUnit, "advance", "advance(until)", "finish()"),
-    "shared-lead-reported": broken(spark_workloads, "match_slices", "lead, events = divided", "lead, _ = divided"),
+    "shared-lead-reported": broken(spark_workloads, "match_slice", "own.to_batches()", "events.to_batches()"),
     # NON-OVERLAP within slices, or with what is not a candidate; the choice forgets, or does not see where things are.
-    "apart-in-slices": broken(time_slices, "needs_choice", "is Output.NON_OVERLAP", "is None"),
+    "apart-in-slices": rewritten(PlanDefaults, "needs_choice", "is Output.NON_OVERLAP", "is None"),
     "chosen-too-soon": broken(apart, "choose_apart", "first[best] if candidates else last[best]", "last[best]"),
     "all-chosen": broken(apart, "keep_apart", "state[0] == 0 or", "True or"),
     "new-in-each-batch": broken(candidates, "chosen", "if before is None:\n            new", "if True:\n            new"),

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from kleene.common.arrays import Array
+from kleene.common.arrays import LONG_AGO, Array
 from kleene.common.columns import time_values
 from kleene.common.schema import EventSchema
 from kleene.engine import time_slices
 from kleene.engine.build import build_matcher, output_schema
-from kleene.engine.counting.counters import LONG_AGO
-from kleene.engine.counting.slices import Slice
-from kleene.engine.matches import candidates
-from kleene.engine.matches.candidates import order_of
 from kleene.interfaces.options import options_of
 from kleene.interfaces.query import Query
-from kleene.plan.distribution.slicing import obstacle
+from kleene.plan.contract import Plan
+from kleene.plan.distribution import slicing
+from kleene.plan.distribution.slicing import Slice, obstacle
 from kleene.plan.multi.search import MultiOptions
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import batches_of, in_stream_order
 from kleene.runtime.spark import workloads as spark_workloads
 from kleene.runtime.spark.slices.blocks import packed, received
@@ -62,24 +58,41 @@ def sliced(
     if arrival:
         table = table.append_column(ARRIVAL, pa.array(np.arange(table.num_rows)))
     order = _with_arrival(schema) if arrival else schema
-    slices = time_slices.time_slices(cuts, [_low(plan, in_stream_order(table, order), cut) for cut in cuts])
+    slices = slices_of(plan, in_stream_order(table, order), cuts)
     found: list[pa.RecordBatch] = []
+    tasks = {}
     for number, blocks in sorted(_sent(table, slices, schema, rng).items()):
         rng.shuffle(blocks)
-        task = received(iter(blocks), table.schema.names, order)
+        task = received(iter(blocks), table.schema.names, order, lambda batch: batch)
         assert task is not None
         assert task.number == number
         events = task.events.drop_columns([ARRIVAL]) if arrival else task.events
-        events = pa.Table.from_batches(batches_of(events.combine_chunks(), rng.choice((1, 3, 100))), events.schema)
-        found += time_slices.match_slice(plan, events, slices[number], bad_rows=bad_rows, run_rows=rng.choice((1, 4, 1000)))
+        tasks[number] = pa.Table.from_batches(batches_of(events.combine_chunks(), rng.choice((1, 3, 100))), events.schema)
+    summaries = {}
+    if any(part.between for part in slices):
+        made = {number: time_slices.summarize_slice(plan, events, slices[number]) for number, events in tasks.items()}
+        summaries = {number: summary for number, summary in made.items() if summary is not None}
+    for number, events in tasks.items():
+        tuning = {"bad_rows": bad_rows, "run_rows": rng.choice((1, 4, 1000))}
+        found += time_slices.match_slice(plan, events, slices[number], summaries, **tuning)
     bare = table.drop_columns([ARRIVAL]).schema if arrival else table.schema
-    rows = pa.Table.from_batches(found, time_slices.slice_matcher(plan, bare).output_schemas[0])
-    if not time_slices.needs_choice(plan):
+    own = output_schema(plan, bare)
+    merge = time_slices.choice(plan, bare, own.names)
+    rows = pa.Table.from_batches(found, own if merge is None else merge.schema)
+    if merge is None:
         return rows
-    partition = plan.partition
-    rows = rows.sort_by([(name, "ascending") for name in order_of(partition)])
-    given, own = batches_of(rows.combine_chunks(), rng.choice((1, 3, 100))), output_schema(plan, bare)
-    return pa.Table.from_batches(list(candidates.chosen(given, schema, partition, own.names)), own)
+    rows = rows.sort_by([(name, "ascending") for name in merge.order])
+    return pa.Table.from_batches(list(merge.rows(batches_of(rows.combine_chunks(), rng.choice((1, 3, 100))))), own)
+
+
+def slices_of(plan: Plan, ordered: pa.Table, cuts: Sequence[int]) -> tuple[Slice, ...]:
+    """The slices of a plan that begin at some instants, about."""
+    if not plan.has_summaries:
+        return slicing.time_slices(cuts, lambda since: _low(plan, ordered, since))
+    schema = plan.bound.schema
+    ts = time_values(ordered.column(schema.time).combine_chunks(), schema.time_unit)
+    bounds, on_change = (int(ts.min()), int(ts.max())), plan.bound.query.emit_on_change
+    return slicing.summarized_slices(cuts, *bounds, plan.window, on_change=on_change)
 
 
 def sliced_together(
@@ -87,14 +100,14 @@ def sliced_together(
 ) -> dict[str, pa.Table]:
     """The rows of queries over a table, all in the same slices."""
     units = list(QuerySet(tuple(queries), multi).units())
-    schema, lead = queries[0].plan.bound.schema, max(unit.plan.reach for unit in units)
-    slices = time_slices.time_slices(cuts, [cut - lead + 1 for cut in cuts])
+    schema, reach = queries[0].plan.bound.schema, max(unit.plan.reach for unit in units)
+    slices = slicing.reaching(reach)(cuts)
     found: dict[str, list[pa.RecordBatch]] = {item.name: [] for item in queries}
-    put_together = partial(received, columns=table.schema.names, schema=schema)
-    matched = spark_workloads.match_slices(units, lambda batch: batch, put_together, slices, strict=True)
     for _, blocks in sorted(_sent(table, slices, schema, rng).items()):
         rng.shuffle(blocks)
-        for label in matched(iter(blocks)):
+        task = received(iter(blocks), table.schema.names, schema, lambda batch: batch)
+        assert task is not None
+        for label in spark_workloads.match_slice(units, task.events, slices[task.number], {}, strict=True):
             assert label.column("failure")[0].as_py() is None, label.column("failure")[0]
             found[label.column("query")[0].as_py()] += pa.ipc.open_stream(label.column("matches")[0].as_buffer())
     return {item.name: pa.Table.from_batches(found[item.name], item.schema(table.schema)) for item in queries}
@@ -118,16 +131,15 @@ def _sent(table: pa.Table, slices: Sequence[Slice], schema: EventSchema, rng: Ra
 
 def _low(plan: Plan, ordered: pa.Table, cut: int) -> int:
     """The first instant whose events matter to a slice."""
-    lead, schema = time_slices.lead_of(plan), plan.bound.schema
-    if lead.instants is not None:
-        return cut - lead.instants + 1
-    assert lead.events is not None
+    schema, counted = plan.bound.schema, plan.bound.count_window
+    if counted is None:
+        return cut - plan.reach + 1
     matcher: Any = build_matcher(plan, ordered.schema, bad_rows="drop")
     ordered = ordered.combine_chunks()
     rows = np.concatenate([matcher.relevant(batch) for batch in ordered.to_batches()] or [np.empty(0, np.int64)])
     ts = time_values(ordered.column(schema.time).combine_chunks(), schema.time_unit)[rows]
     before = ts[ts < cut]
-    return int(before[-lead.events]) if before.size >= lead.events else LONG_AGO
+    return int(before[-counted]) if before.size >= counted else LONG_AGO
 
 
 def slice_routes() -> dict[str, Route]:

@@ -20,8 +20,8 @@ from kleene.common.columns import time_values
 from kleene.common.errors import DataError
 from kleene.interfaces.options import options_of
 from kleene.pattern.policies import Output
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi.groups import is_shareable
+from kleene.plan.patterns import LazyPlan, is_lazy
 from kleene.runtime.units import PlannedQuery
 from kleene.testing import oracle
 from kleene.testing.oracle_stream import instant
@@ -58,7 +58,7 @@ class Question:
 
     def _shared_plan(self) -> LazyPlan | None:
         plan = self.query.plan_for(self._table.schema, options_of({**self._options, "plan": {"mechanism": "lazy"}}))
-        return plan if isinstance(plan, LazyPlan) and is_shareable(plan) else None
+        return plan if is_lazy(plan) and is_shareable(plan) else None
 
     def asked(self, version: int = 1) -> PlannedQuery:
         """The query as a stream has it."""

@@ -47,12 +47,12 @@ from kleene.pattern.operators import Sequence as Seq
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery, Output, Strategy, Unit
 from kleene.pattern.predicates import Arithmetic, Attribute, Comparison, Equivalence, conjuncts, variables, walk
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi import clauses, nodes
 from kleene.plan.multi.cost import SharedStatistics, condition_key
 from kleene.plan.multi.groups import PatternGroup, grouped
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import CHOICES, MultiOptions, plan_shared
+from kleene.plan.patterns import LazyPlan, is_lazy
 from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.case_routes import canonical
@@ -154,7 +154,7 @@ def groups_of(queries: Mapping[str, Query], schema: pa.Schema, options: Mapping[
     for name, query in queries.items():
         if query.logical.strategy is Strategy.SKIP_TILL_ANY_MATCH and not query.logical.aggregates:
             plan = query.plan_for(schema, given)
-            assert isinstance(plan, LazyPlan)
+            assert is_lazy(plan)
             plans[name] = plan
     return list(grouped(plans))
 

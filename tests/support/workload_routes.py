@@ -19,13 +19,14 @@ from kleene.explain.shared_plans import (
 )
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
-from kleene.plan.lazy.lazy import LazyPlan, plan_lazy
 from kleene.plan.multi.clauses import Clause, Leaf, clauses_of
 from kleene.plan.multi.cost import SharedStatistics, condition_key
 from kleene.plan.multi.graph import PatternGraph
 from kleene.plan.multi.nodes import SharedPlan, Tree, nodes_and_roots
 from kleene.plan.multi.search import MultiOptions, plan_shared
+from kleene.plan.optimizer import plan_matches
 from kleene.plan.options import LazyOptions
+from kleene.plan.patterns import LazyPlan
 from kleene.testing.case_routes import Outcome
 from kleene.testing.cases import Case
 
@@ -72,7 +73,9 @@ def _plan(case: Case, text: str) -> LazyPlan:
     schema = schema_of_arrow(
         case.table().schema, time=options.time, type=options.type, order_by=options.order_by, types=options.schema
     )
-    return plan_lazy(bind(parse(text), schema, params=dict(options.params), partition_by=options.partition_by), LazyOptions())
+    return plan_matches(
+        bind(parse(text), schema, params=dict(options.params), partition_by=options.partition_by), LazyOptions()
+    )
 
 
 def _statistics(case: Case, leaves: Sequence[Leaf], clauses: Sequence[Clause]) -> SharedStatistics:

@@ -9,4 +9,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 NO_WINDOW = int(np.iinfo(np.int64).max)
-"""The window of a query without one: everything fits into it."""
+"""A window that everything fits into."""
+
+LONG_AGO, EVER = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+"""The instants before and after all others."""

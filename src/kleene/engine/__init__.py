@@ -8,5 +8,5 @@ do not tell, and `restore` resumes from those events and it.
 
 Mechanisms (`sequence`, `automaton`, `lazy`, `shared`, `counting`) know what is shared (`passes`, `matches`, `events`,
 `expressions`, `kernels`), never each other. `aggregation` is over the matches of any of them. `build` is the only module that
-knows them all; `time_slices` cuts the stream and matches each slice.
+knows them all; `time_slices` is what a task does for its slice of time.
 """

@@ -28,10 +28,11 @@ from kleene.pattern.faults import faulty_queries, forbidding_queries, is_fallibl
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Expression
 from kleene.plan.automaton.automaton import Component
-from kleene.plan.automaton.nfa import NfaPlan, plan_nfa
-from kleene.plan.lazy.lazy import plan_lazy
+from kleene.plan.contract import Plan
 from kleene.plan.operators import kleene_variables
+from kleene.plan.optimizer import plan_matches
 from kleene.plan.options import LazyOptions, NfaOptions
+from kleene.plan.patterns import NfaPlan
 
 ALL_AT_ONCE = 1 << 62
 """Rows of a pass: audits go over the events in one."""
@@ -50,21 +51,20 @@ class _Audit(PatternMatcher):
         self.found += matches.count
 
 
-def audit(plan: Any, working: WorkingSet, reported: int | None, watermark: int | None) -> None:
+def audit(plan: Plan, working: WorkingSet, reported: int | None, watermark: int | None) -> None:
     """Raises if a value that left 64 bits in a pass is an error. The pass has reported what is certain by the watermark (None:
     everything) and had not been by `reported`.
     """
     bound: BoundQuery = plan.bound
-    ties = getattr(plan, "ties", "error")
     any_match = bound.query.strategy is Strategy.SKIP_TILL_ANY_MATCH
 
     def matched(query: BoundQuery, failing: Expression | None = None) -> int:
         events = working.schema
         evaluation: Evaluation
         if any_match:
-            evaluation = LazyEvaluation(plan_lazy(query, LazyOptions(), ties=ties))
+            evaluation = LazyEvaluation(plan_matches(query, LazyOptions("chain"), ties=plan.ties))
         else:
-            evaluation = AutomatonEvaluation(plainest(query, ties, plan), audits=True)
+            evaluation = AutomatonEvaluation(plainest(query, plan), audits=True)
         matcher = _Audit(evaluation, events, bad_rows="drop", run_rows=ALL_AT_ONCE)
         matcher.failing = failing
         if reported is not None:
@@ -87,12 +87,12 @@ def audit(plan: Any, working: WorkingSet, reported: int | None, watermark: int |
         matched(replace(bound, query=replace(bound.query, output=Output.ALL)))
 
 
-def plainest(bound: BoundQuery, ties: str, plan: Any) -> NfaPlan:
+def plainest(bound: BoundQuery, plan: Plan) -> NfaPlan:
     """The automata of a query with each condition on the edge where it is checked by definition, and no other.
 
     What cannot fail is decided while scanning all the same, and what certainly does not hold.
     """
-    found = plan_nfa(bound, NfaOptions(algorithm="basic"), ties=ties, limits=getattr(plan, "limits", None))
+    found = plan_matches(bound, NfaOptions(algorithm="basic"), ties=plan.ties, limits=plan.limits)
     kleene = kleene_variables(bound)
 
     def moved(conditions: tuple[Expression, ...]) -> tuple[Condition, ...]:

@@ -1,125 +1,157 @@
-"""Matches in slices of time: one stream that nothing divides, matched by any number of tasks.
+"""What a task does for its slice of time: one stream that nothing divides, matched or counted by any number of tasks.
 
-Time is cut into contiguous slices. The task of a slice resumes like a stream after a restart: from the events before it that
-a match may still reach back to, which are its *lead*, through its own, up to where the next slice begins. A match is reported
-when it is certain: by the event that completes it, or where the end is negated when its window has passed. That is in one
-slice, so each match is reported once.
+The task of a slice starts as a stream does after a restart: from its lead, the events before the slice that its rows may still
+depend on. It goes through its own events, up to where the next slice begins. A row is reported when it is certain: by the event
+that completes a match, or where the end is negated when its window has passed. That is in one slice, so each is reported once.
 
-NON-OVERLAP depends on all that came before. There slices give candidates, and one pass over these chooses
-(`kleene.engine.matches.candidates`).
+Two hooks, for what no lead tells:
+
+- a *summary before*: counters without a window, or with a long one, start from summaries of earlier slices
+  (`kleene.engine.counting.summaries`);
+- a *merge after*, one pass over what all tasks give: under NON-OVERLAP slices give candidates, among which it chooses
+  (`kleene.engine.matches.candidates`); tasks that count partitions give changes, which it adds up
+  (`kleene.engine.counting.partial_totals`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kleene.common.columns import time_values
+from kleene.common.errors import DataError, Problem
 from kleene.common.schema import EventSchema
-from kleene.engine.build import build_matcher
-from kleene.engine.counting.counters import EVER, LONG_AGO
-from kleene.engine.counting.slices import Slice
+from kleene.engine.build import build_matcher, output_schema
+from kleene.engine.counting.partial_totals import ChangeMatcher, added_up, change_schema
+from kleene.engine.counting.summaries import summary_of
 from kleene.engine.matcher import Matcher
-from kleene.engine.passes.reporting import Due, PatternMatcher
-from kleene.pattern.policies import Output
-from kleene.plan.aggregation import MatchedPlan
-from kleene.plan.counting.counters import CounterPlan
-from kleene.plan.counting.shared_counters import SharedCounters
-from kleene.plan.multi.groups import PatternGroup
-from kleene.plan.optimizer import Plan
+from kleene.engine.matches.candidates import candidate_schema, chosen, order_of
+from kleene.engine.passes.reporting import PatternMatcher
+from kleene.plan.contract import Plan
+from kleene.plan.counting.counters import is_counted
+from kleene.plan.distribution.slicing import Slice
+
+NOTHING: Mapping[int, bytes] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Lead:
-    """The events that a slice needs before it: a number of instants, or of events."""
-
-    instants: int | None = None
-    events: int | None = None
+# --- a slice ----------------------------------------------------------------------------------------------------------
 
 
-def lead_of(plan: Plan) -> Lead:
-    """What slices of a plan need of the events before them."""
-    bound = plan.bound
-    if bound.count_window is not None:
-        return Lead(events=bound.count_window)
-    assert bound.window is not None
-    if isinstance(plan, MatchedPlan):
-        return Lead(instants=2 * bound.window)  # negation may look back a window before the matches that are alive
-    if isinstance(plan, CounterPlan):
-        return Lead(instants=bound.window + 1)
-    horizon = Due.of(plan).horizon(0, -EVER)
-    assert horizon is not None
-    return Lead(instants=-horizon)
-
-
-def needs_choice(plan: Plan) -> bool:
-    """Whether slices give candidates, among which one more pass chooses."""
-    return plan.bound.query.output is Output.NON_OVERLAP
-
-
-def time_slices(cuts: Sequence[int], leads: Sequence[int]) -> tuple[Slice, ...]:
-    """The slices that begin at some instants, ascending, and one before all; `leads` are the instants from which on each needs
-    the events before it.
-
-    >>> [(item.since, item.horizon, item.leading) for item in time_slices([100, 200], [90, 50])][1:]
-    [(100, 90, range(0, 1)), (200, 50, range(0, 2))]
-    """
-    begins = [LONG_AGO, *cuts]
-    spans = list(zip(begins, [*begins[1:], EVER], [LONG_AGO, *leads], strict=True))
-    found = []
-    for number, (since, until, low) in enumerate(spans):
-        first = next(i for i, (_, end, _) in enumerate(spans) if end > low)
-        found.append(Slice(number, since, until, low, range(first, number), range(0)))
-    return tuple(found)
-
-
-def slice_matcher(plan: Plan, events: pa.Schema, *, bad_rows: str = "error", **tuning: Any) -> Matcher:
-    """A matcher for a slice."""
-    matcher = build_matcher(plan, events, bad_rows=bad_rows, **tuning)
-    if needs_choice(plan):
+def slice_matcher(plan: Plan, events: pa.Schema, **tuning: Any) -> Matcher:
+    """A matcher for a slice; `tuning` is that of `build_matcher`."""
+    matcher = build_matcher(plan, events, **tuning)
+    if plan.needs_choice:
         assert isinstance(matcher, PatternMatcher)
         matcher.give_candidates(events)
     return matcher
 
 
 def match_slice(
-    plan: Plan, events: pa.Table, part: Slice, columns: Sequence[str] = (), **options: Any
+    plan: Plan,
+    events: pa.Table,
+    part: Slice,
+    summaries: Mapping[int, bytes] = NOTHING,
+    *,
+    columns: Sequence[str] = (),
+    **tuning: Any,
 ) -> Iterator[pa.RecordBatch]:
-    """The matches of a slice, of its lead and its own events in stream order, with the columns that are wanted or with all.
+    """The rows of a slice, of its lead and its own events in stream order, with the columns that are wanted or with all.
 
-    Candidates have all columns, as those who choose need some of them; `options` are those of `slice_matcher`.
+    Candidates have all columns, as those who choose need some of them. `summaries` are those of other slices, by number.
     """
-    matcher = slice_matcher(plan, events.schema, **options)
-    if columns and not needs_choice(plan):
-        matcher.compute_only(columns)
-    if part.leading:
-        lead, events = divided(events, plan.bound.schema, part.horizon, part.since)
-        go_on(plan, matcher, lead.to_batches(), part.horizon, part.since)
-    for batch in events.to_batches():
-        yield from (rows for _, rows in matcher.feed(batch))
-    yield from (rows for _, rows in matcher.advance(part.until))
+    if part.closed and events.num_rows:
+        message = "the DataFrame has later events than when it was read first"
+        raise DataError(Problem(message, hint="match it again, or cache it before"))
+    if part.between:
+        tuning["summaries"] = [summaries[number] for number in part.between if number in summaries]
+    matcher = slice_matcher(plan, events.schema, **tuning)
+    wanted = list(columns) if columns and not plan.needs_choice else matcher.output_schemas[0].names
+    if not plan.needs_choice:
+        matcher.compute_only(wanted)
+    lead, own = divided(events, plan.bound.schema, part)
+    begin(plan, matcher, lead, part)
+    for batch in own.to_batches():
+        yield from (rows.select(wanted) for _, rows in matcher.feed(batch))
+    yield from (rows.select(wanted) for _, rows in matcher.advance(part.until))
 
 
-def divided(events: pa.Table, schema: EventSchema, horizon: int, since: int) -> tuple[pa.Table, pa.Table]:
-    """The lead of a slice, from its horizon on, and the events of its own, in stream order."""
+def divided(events: pa.Table, schema: EventSchema, part: Slice) -> tuple[pa.Table, pa.Table]:
+    """The lead of a slice and its own events, of events in stream order; rows without a time are of the first slice."""
+    if not (part.has_lead or part.between):
+        return events.slice(0, 0), events
     ts = time_values(events.column(schema.time).combine_chunks(), schema.time_unit)
-    low, high = np.searchsorted(ts, [horizon, since], side="left").tolist()
-    return events.slice(low, high - low).combine_chunks(), events.slice(high)
+    low, high, since = np.searchsorted(ts, [part.low, part.high, part.since]).tolist()
+    return events.slice(low, high - low).combine_chunks(), events.slice(since)
 
 
-def go_on(
-    plan: Plan | PatternGroup | SharedCounters, matcher: Matcher, lead: Iterable[pa.RecordBatch], horizon: int, since: int
-) -> None:
+def begin(plan: Plan, matcher: Matcher, lead: pa.Table, part: Slice) -> None:
     """Brings a matcher of a plan (or of several) to where its slice begins."""
-    if plan.kind != "matches":
-        matcher.restore(lead, since, horizon - 1, {})
+    if not (part.has_lead or part.between):
         return
-    for batch in lead:
+    if plan.kind != "matches":
+        matcher.restore(lead.to_batches(), part.since, part.low - 1, {})
+        return
+    for batch in lead.to_batches():
         for _ in matcher.feed(batch):
-            pass  # rows of earlier slices
-    for _ in matcher.advance(since):
+            pass  # a row of an earlier slice
+    for _ in matcher.advance(part.since):
         pass
+
+
+# --- before and after -------------------------------------------------------------------------------------------------
+
+
+def summarize_slice(plan: Plan, events: pa.Table, part: Slice) -> bytes | None:
+    """The summary of the events of a slice for later ones; None if there are none."""
+    assert is_counted(plan)
+    own = divided(events, plan.bound.schema, part)[1]
+    timed = own.filter(own.column(plan.bound.schema.time).is_valid())
+    return summary_of(plan, timed.to_batches())
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """One pass over what all tasks give, sorted."""
+
+    schema: pa.Schema
+    """The columns that tasks give."""
+    order: tuple[str, ...]
+    """What they are sorted by, NULL first."""
+    rows: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def choice(plan: Plan, events: pa.Schema, columns: Sequence[str]) -> Merge | None:
+    """The merge of a plan's slices, which gives these columns of matches; None where slices just give their rows."""
+    if not plan.needs_choice:
+        return None
+    choose = partial(chosen, schema=plan.bound.schema, partition=plan.partition, columns=columns)
+    schema = candidate_schema(output_schema(plan, events), events, plan.partition)
+    return Merge(schema, tuple(order_of(plan.partition)), choose)
+
+
+# --- partitions instead of slices -------------------------------------------------------------------------------------
+
+
+def count_partitions(plan: Plan, events: Iterator[pa.RecordBatch], **tuning: Any) -> Iterator[pa.RecordBatch]:
+    """How the total of the partitions of a task changes, whose events come in stream order."""
+    first = next(events, None)
+    if first is not None:
+        assert is_counted(plan)
+        matcher = ChangeMatcher(plan, first.schema, **tuning)
+        for batch in chain([first], events):
+            yield from (rows for _, rows in matcher.feed(batch))
+        yield from (rows for _, rows in matcher.finish())
+
+
+def totals(plan: Plan, events: pa.Schema) -> Merge:
+    """The merge of tasks that count partitions, each change with the number of its `task`."""
+    assert is_counted(plan)
+    schema = change_schema(plan, events)
+    places = [name for name in schema.names if name.startswith("o")]
+    return Merge(schema, ("at", "turn", *places), partial(added_up, plan, events))

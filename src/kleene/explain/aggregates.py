@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kleene.explain.automata import length_text
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import MatchAggregate
 from kleene.pattern.text import expression_text
-from kleene.plan.aggregation import MatchedPlan
 from kleene.plan.counting.counters import CounterPlan, Path
+from kleene.plan.operators import Negation
 
 METHODS = {
     "auto": "counts of segments on two stacks, or start events marked one by one if that costs less",
@@ -56,18 +58,15 @@ def _path(plan: CounterPlan, path: Path) -> str:
     return "prefixes of " + ", ".join(shown)
 
 
-def aggregation_lines(plan: CounterPlan | MatchedPlan) -> list[str]:
-    """The rows of AGG, and for matches why they are built."""
-    bound = plan.bound
+def aggregation_lines(bound: BoundQuery, ahead: Iterable[Negation | None] = ()) -> list[str]:
+    """The rows of AGG; over matches with the negation that ends them."""
     query = bound.query
-    lines = [f"not pushed into counters: {reason}" for reason in plan.reasons] if isinstance(plan, MatchedPlan) else []
-    lines += [f"{item.alias} = {_item(item)}" for item in query.aggregates]
+    lines = [f"{item.alias} = {_item(item)}" for item in query.aggregates]
     if query.group_by:
         lines.append(f"for each {', '.join(query.group_by)}")
     lines.append(f"a row at every {_triggers(bound)}{_changes(bound)}")
-    if isinstance(plan, MatchedPlan):
-        for negation in filter(None, plan.ahead):
-            lines.extend(f"a match counts until {item.event.variable} comes" for item in negation.components)
+    for negation in filter(None, ahead):
+        lines.extend(f"a match counts until {item.event.variable} comes" for item in negation.components)
     if query.having is not None:
         lines.append(f"having {expression_text(query.having)}")
     return lines

@@ -293,11 +293,11 @@ class _Compiler:
         return (*type_tests(self._bound, component.event, element), *self._agreements(index, element), *own)
 
     def _scanned(self, conditions: tuple[Expression, ...], component: Component, element: Element) -> list[Expression]:
-        """Conditions on the event alone. One that every element must satisfy is written for the current element; in the basic
+        """Conditions on the event alone. One that every element must satisfy is written for the current one; in the basic
         stage it is on the proceed edge.
         """
 
-        def at_hand(node: Expression) -> Expression:
+        def current(node: Expression) -> Expression:
             if isinstance(node, Attribute) and node.variable == component.variable and node.element is Element.EACH:
                 return replace(node, element=element)
             return node
@@ -305,7 +305,7 @@ class _Compiler:
         each = [item for item in conditions if _each(item, component.variable)]
         found = [item for item in conditions if item not in each]
         for item in each if self._optimized else ():
-            written = transform(item, at_hand)
+            written = transform(item, current)
             self._order[written] = self._order[item]
             found.append(written)
         return found

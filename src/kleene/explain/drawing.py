@@ -19,10 +19,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 from kleene.explain.automata import FINAL, Edge, EdgeKind, StateGraph, state_graph
 from kleene.explain.lazy_automata import chain_graph, eager_graph, tree_graph
-from kleene.explain.plans import AnyPlan, operators
+from kleene.explain.plans import operators
 from kleene.pattern.text import query_text
-from kleene.plan.automaton.nfa import NfaPlan
-from kleene.plan.lazy.lazy import LazyPlan
+from kleene.plan.contract import Plan
+from kleene.plan.patterns import LazyPlan, is_lazy, runs_automata
 
 MARGIN = 24
 LINE = 18
@@ -121,7 +121,7 @@ class _Sketch:
     omitted: int = 0
 
 
-def svg(plan: AnyPlan, *, optimized: bool = True) -> str:
+def svg(plan: Plan, *, optimized: bool = True) -> str:
     """A plan as an SVG document; `optimized=False` draws automata as the basic compilation gives them (steps 1-4)."""
     sketches = _sketches(plan, optimized)
     picture = _automata(sketches) if sketches else _operators(plan)
@@ -130,11 +130,11 @@ def svg(plan: AnyPlan, *, optimized: bool = True) -> str:
     return picture.document(title, "\n".join(described))
 
 
-def _sketches(plan: AnyPlan, optimized: bool) -> list[_Sketch]:
+def _sketches(plan: Plan, optimized: bool) -> list[_Sketch]:
     """The automata of a plan, one for each branch; none of a plan that has no automaton."""
-    if isinstance(plan, NfaPlan):
+    if runs_automata(plan):
         return [_sketch(state_graph(plan.bound, branch, optimized=optimized)) for branch in plan.bound.branches]
-    return _of_lazy(plan) if isinstance(plan, LazyPlan) else []
+    return _of_lazy(plan) if is_lazy(plan) else []
 
 
 def _of_lazy(plan: LazyPlan) -> list[_Sketch]:
@@ -423,7 +423,7 @@ def _wrapped(parts: Iterable[str]) -> list[str]:
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
-def _operators(plan: AnyPlan) -> Picture:
+def _operators(plan: Plan) -> Picture:
     """Boxes from the result at the top down to the events, with arrows in the direction of the data."""
     picture = Picture()
     boxes = [

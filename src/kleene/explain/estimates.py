@@ -9,7 +9,8 @@ from kleene.pattern.bound import BoundQuery
 from kleene.plan.order.statistics import Statistics
 
 if TYPE_CHECKING:
-    from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
+    from kleene.plan.lazy.lazy import LazyBranch
+    from kleene.plan.patterns import LazyPlan
 
 
 def statistics_lines(bound: BoundQuery, statistics: Statistics) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kleene.explain.drawing import svg
 from kleene.explain.notebook import Shown
 from kleene.explain.plans import explain
-from kleene.plan.optimizer import Plan
+from kleene.plan.contract import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def chain_graph(bound: BoundQuery, branch: Branch, order: Sequence[str]) -> Stat
 
 
 def tree_graph(bound: BoundQuery, branch: Branch, *, most: int = MOST_STATES) -> StateGraph:
-    """The tree NFA of a branch: the layers up to a total number of states, and their edges."""
+    """The tree NFA of a branch: the layers that have at most `most` states together, and their edges."""
     conditions = _Conditions(bound, branch)
     made = _orders(branch, most)
     edges = [edge for order in made for edge in _tree_edges(branch, conditions, order)]
@@ -142,7 +142,7 @@ def _state(branch: Branch, index: int) -> str:
 
 
 def _orders(branch: Branch, most: int) -> list[tuple[int, ...]]:
-    """The orders of taking some, but not all, components: layer by layer, up to a total number."""
+    """The orders of taking some, but not all, components: layer by layer, while there are at most `most`."""
     layer: list[tuple[int, ...]] = [()]
     found: list[tuple[int, ...]] = []
     for _ in branch.positives:

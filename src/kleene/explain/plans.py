@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from kleene.explain.aggregates import aggregation_lines, counter_distribution, counter_lines
 from kleene.explain.automata import StateGraph, end_text, length_text, one_of, start_text, state_graph
 from kleene.explain.estimates import choice_lines, statistics_lines
 from kleene.explain.lazy_automata import scope_of, tree_size, unordered_alike
 from kleene.pattern.operators import Event
-from kleene.pattern.policies import Output, Strategy
+from kleene.pattern.policies import Strategy
 from kleene.pattern.predicates import Expression
 from kleene.pattern.text import expression_text, query_text
-from kleene.plan.aggregation import MatchedPlan
+from kleene.plan.aggregation import MatchThenAggregate
 from kleene.plan.automaton.automaton import Automaton
-from kleene.plan.automaton.nfa import BranchPlan, NfaPlan
-from kleene.plan.counting.counters import CounterPlan
+from kleene.plan.automaton.nfa import AutomatonBranch
+from kleene.plan.contract import Plan
+from kleene.plan.counting.counters import CounterPlan, is_counted
 from kleene.plan.distribution.slicing import obstacle
-from kleene.plan.lazy.lazy import LazyBranch, LazyCondition, LazyPlan
+from kleene.plan.lazy.lazy import LazyBranch, LazyCondition, Stacks
 from kleene.plan.operators import Negation, NegativeComponent
-from kleene.plan.sequence import SequencePlan
+from kleene.plan.patterns import LazyPlan, MatchPlan, NfaPlan, StackPlan, runs_automata
 
 ALGORITHMS = {
     "active_instance_stacks": "active instance stacks",
@@ -35,13 +37,11 @@ SELECTIVE = {
 }
 """What a tree takes next: a component ..."""
 
-AnyPlan = SequencePlan | NfaPlan | LazyPlan | CounterPlan | MatchedPlan
-
 Operator = tuple[str, list[str]]
 """A heading and what it decides."""
 
 
-def explain(plan: AnyPlan) -> str:
+def explain(plan: Plan) -> str:
     """The plan as an indented list of operators, the result on top and the events at the bottom."""
     lines = [f"plan of '{plan.bound.query.name}'", *(f"  | {line}" for line in query_text(plan.bound.query).split("\n"))]
     for operator, details in operators(plan):
@@ -50,59 +50,48 @@ def explain(plan: AnyPlan) -> str:
     return "\n".join(lines)
 
 
-def operators(plan: AnyPlan) -> list[Operator]:
+def operators(plan: Plan) -> list[Operator]:
     """The operators from the top down."""
-    if isinstance(plan, SequencePlan):
-        return _sequence_operators(plan)
-    if isinstance(plan, CounterPlan):
-        return _counter_operators(plan)
-    if isinstance(plan, MatchedPlan):
-        return _matched_operators(plan)
-    return _lazy_operators(plan) if isinstance(plan, LazyPlan) else _nfa_operators(plan)
+    return OPERATORS[plan.evaluation](plan)
 
 
-# --- sequence plans ---------------------------------------------------------------------------------------------------
+# --- stacks -----------------------------------------------------------------------------------------------------------
 
 
-def _sequence_operators(plan: SequencePlan) -> list[Operator]:
-    found = [("TF  transformation", _transformation(plan, plan.scan.components))]
-    if plan.negation is not None:
-        details = _negation(plan, plan.negation, plan.scan.components, plan.scan.partition)
-        found.append((f"NG  negation ({NEGATIONS[plan.negation.method]})", details))
-    if plan.window_check is not None:
+def _stack_operators(plan: StackPlan) -> list[Operator]:
+    (branch,) = plan.branches
+    stacks = branch.stacks
+    assert stacks is not None
+    found = [("TF  transformation", _transformation(plan, branch.components)), *_negations(plan)]
+    if plan.window is not None and not stacks.window_in_construction:
         time = plan.bound.schema.time
         found.append(("WD  window", [f"last.{time} - first.{time} < {length_text(plan.bound)}"]))
-    if plan.selection is not None:
-        found.append(("SL  selection", [expression_text(item) for item in plan.selection.predicates]))
-    found.append((f"SC  sequence construction ({ALGORITHMS[plan.construction.algorithm]})", _construction(plan)))
-    found.append(("SS  sequence scan", _scan(plan)))
+    if stacks.selection:
+        found.append(("SL  selection", [expression_text(item) for item in stacks.selection]))
+    found.append((f"SC  sequence construction ({ALGORITHMS[stacks.algorithm]})", _construction(plan, branch, stacks)))
+    found.append(("SS  sequence scan", _stack_scan(plan, stacks)))
     found.append(("EV  events", [_columns(plan), _distribution(plan)]))
     return found
 
 
-def _construction(plan: SequencePlan) -> list[str]:
+def _construction(plan: StackPlan, branch: LazyBranch, stacks: Stacks) -> list[str]:
     lines = []
-    if plan.construction.window is not None:
+    if plan.window is not None and stacks.window_in_construction:
         lines.append(f"window: {length_text(plan.bound)}")
-    if plan.construction.tests:
-        lines.append(f"dynamic filtering: {', '.join(f'[{name}]' for name in plan.construction.tests)}")
-    for event, predicates in reversed(list(zip(plan.scan.components, plan.construction.predicates, strict=True))):
-        lines.extend(f"when {event.variable} is bound: {expression_text(item)}" for item in predicates)
+    if stacks.tests and not stacks.filters_transitions:
+        lines.append(f"dynamic filtering: {', '.join(f'[{name}]' for name in stacks.tests)}")
+    for variable, predicates in reversed(list(zip(branch.variables, stacks.predicates, strict=True))):
+        lines.extend(f"when {variable} is bound: {expression_text(item)}" for item in predicates)
     return lines
 
 
-def _scan(plan: SequencePlan) -> list[str]:
-    lines = []
-    for event, predicates in zip(plan.scan.components, plan.scan.predicates, strict=True):
-        lines.append(_event(event) + _where(predicates))
-    for component in plan.negation.components if plan.negation else ():
-        lines.append(f"!({_event(component.event)})" + _where(component.scan_predicates))
-    if plan.scan.partition:
-        name = "PAIS" if len(plan.scan.partition) == 1 else "composite"
-        lines.append(f"partitioned by {_names(plan.scan.partition)} ({name})")
-    if plan.scan.transition_tests:
-        lines.append(f"transitions filtered by {_names(plan.scan.transition_tests)} (Multi-PAIS)")
-    if plan.scan.window is not None:
+def _stack_scan(plan: StackPlan, stacks: Stacks) -> list[str]:
+    lines = _tests(plan)
+    if plan.partition:
+        lines.append(f"partitioned by {_names(plan.partition)} ({'PAIS' if len(plan.partition) == 1 else 'composite'})")
+    if stacks.filters_transitions:
+        lines.append(f"transitions filtered by {_names(stacks.tests)} (Multi-PAIS)")
+    if plan.window is not None and stacks.window_in_scan:
         lines.append(f"window: {length_text(plan.bound)}")
     return lines
 
@@ -121,21 +110,22 @@ def _nfa_operators(plan: NfaPlan) -> list[Operator]:
     return found
 
 
-def _after_matching(plan: NfaPlan | LazyPlan) -> list[Operator]:
+def _after_matching(plan: MatchPlan) -> list[Operator]:
     """What is decided on the matches of the positive components."""
-    found: list[Operator] = []
-    if plan.bound.query.output is Output.NON_OVERLAP:
-        found.append(("NO  non-overlap", _non_overlap(plan)))
-    branches: Sequence[BranchPlan | LazyBranch] = plan.branches
-    for number, branch in enumerate(branches, 1):
+    overlaps = [("NO  non-overlap", _non_overlap(plan))] if plan.needs_choice else []
+    return [*overlaps, *_negations(plan)]
+
+
+def _negations(plan: MatchPlan) -> list[Operator]:
+    found = []
+    for number, (pattern, branch) in enumerate(zip(plan.bound.branches, plan.branches, strict=True), 1):
         if branch.negation is not None:
-            positives = plan.bound.branches[number - 1].positives
-            details = _negation(plan, branch.negation, positives, plan.partition)
+            details = _negation(plan, branch.negation, pattern.positives)
             found.append((f"NG  negation ({NEGATIONS[branch.negation.method]}){_of_branch(plan, number)}", details))
     return found
 
 
-def _of_branch(plan: NfaPlan | LazyPlan, number: int) -> str:
+def _of_branch(plan: MatchPlan, number: int) -> str:
     return f" of alternative {number}" if len(plan.branches) > 1 else ""
 
 
@@ -143,16 +133,16 @@ def _compressed(plan: NfaPlan) -> list[str]:
     return ["compressed: the shared match buffer as data, a row per partition and block"] if plan.output == "compressed" else []
 
 
-def _non_overlap(plan: NfaPlan | LazyPlan) -> list[str]:
+def _non_overlap(plan: MatchPlan) -> list[str]:
     whole = plan.bound.query.strategy is Strategy.STRICT_CONTIGUITY or not (plan.partition or plan.tests)
     where = "of the stream" if whole else "of a partition"
-    pruned = isinstance(plan, NfaPlan) and plan.options.algorithm != "backtrack"
+    pruned = runs_automata(plan) and plan.options.algorithm != "backtrack"
     pruned = pruned and len(plan.branches) == 1 and plan.branches[0].negation is None
     how = "a match ends all other runs" if pruned else "chosen among the matches"
     return [f"a match {where} starts after the one before has ended", how]
 
 
-def _automaton(plan: NfaPlan, branch: BranchPlan, graph: StateGraph) -> list[str]:
+def _automaton(plan: NfaPlan, branch: AutomatonBranch, graph: StateGraph) -> list[str]:
     wide = max(len(edge.source) for edge in graph.edges)
     lines = [f"states: {', '.join(graph.states)}"]
     for edge in graph.edges:
@@ -193,10 +183,10 @@ def _looks_back(automaton: Automaton) -> str:
                 again = [name for name in item.quantified if name != own or edge == "proceed"]
                 if again:
                     return f"{expression_text(item.expression)} reads all elements of '{again[0]}' again"
-    raise AssertionError("a branch that could merge its runs")
+    return "the plan switches it off"
 
 
-def _rows(plan: NfaPlan | LazyPlan) -> list[str]:
+def _rows(plan: MatchPlan) -> list[str]:
     lines = []
     if not plan.all_rows:
         lines.append("rows: relevant ones only")
@@ -217,18 +207,19 @@ def _rows(plan: NfaPlan | LazyPlan) -> list[str]:
 
 def _counter_operators(plan: CounterPlan) -> list[Operator]:
     return [
-        ("AG  aggregation (no match is built)", aggregation_lines(plan)),
+        ("AG  aggregation (no match is built)", aggregation_lines(plan.bound)),
         ("PC  prefix counters", counter_lines(plan)),
         ("SS  scan", _scan_lines(plan)),
         ("EV  events", [_columns(plan), "rows: relevant ones only", _distribution(plan)]),
     ]
 
 
-def _matched_operators(plan: MatchedPlan) -> list[Operator]:
+def _matched_operators(plan: MatchThenAggregate) -> list[Operator]:
     """The operators that find matches, with the aggregation on top in place of a transformation."""
-    rows = [] if isinstance(plan.inner, SequencePlan) else _rows(plan.inner)
+    reasons = [f"not pushed into counters: {reason}" for reason in plan.reasons]
+    rows = [] if plan.inner.evaluation == "stacks" else _rows(plan.inner)
     return [
-        ("AG  aggregation of matches", aggregation_lines(plan)),
+        ("AG  aggregation of matches", [*reasons, *aggregation_lines(plan.bound, plan.ahead)]),
         *operators(plan.inner)[1:-1],
         ("EV  events", [_columns(plan), *rows, _distribution(plan)]),
     ]
@@ -305,20 +296,23 @@ def _choosing(plan: LazyPlan, branch: LazyBranch) -> list[str]:
     return [f"order: {chosen} (planner: {options.planner})"]
 
 
-def _scan_lines(plan: LazyPlan | CounterPlan) -> list[str]:
+def _scan_lines(plan: Plan) -> list[str]:
+    return [*_tests(plan), f"partitioned by {_names(plan.partition)}"] if plan.partition else _tests(plan)
+
+
+def _tests(plan: Plan) -> list[str]:
+    """What is tested of each event."""
     lines = []
     for event, predicates in plan.scanned:
         shown = f"!({_event(event)})" if event.negated else _event(event) + ("[]" if event.is_kleene else "")
         lines.append(shown + _where(predicates))
-    if plan.partition:
-        lines.append(f"partitioned by {_names(plan.partition)}")
     return lines
 
 
 # --- what all have ----------------------------------------------------------------------------------------------------
 
 
-def _transformation(plan: AnyPlan, positives: Sequence[Event]) -> list[str]:
+def _transformation(plan: Plan, positives: Sequence[Event]) -> list[str]:
     if plan.transformation.columns:
         return [f"{alias} = {expression_text(item)}" for alias, item in plan.transformation.columns]
     names = (event.variable + ("[]" if event.is_kleene else "") for event in positives)
@@ -332,19 +326,19 @@ NEGATIONS = {
 }
 
 
-def _negation(plan: AnyPlan, negation: Negation, positives: Sequence[Event], partition: tuple[str, ...]) -> list[str]:
+def _negation(plan: Plan, negation: Negation, positives: Sequence[Event]) -> list[str]:
     lines = []
     for component in negation.components:
         lines.append(f"no {_event(component.event)} in {_interval(plan, component, positives)}")
         if component.keyed:
-            lines.append(f"  of the same {_names(partition)}")
+            lines.append(f"  of the same {_names(plan.partition)}")
         lines.extend(f"  with {expression_text(item)}" for item in component.predicates)
     if negation.postponed:
         lines.append(f"postponed: a match is reported when its window of {length_text(plan.bound)} has passed")
     return lines
 
 
-def _interval(plan: AnyPlan, component: NegativeComponent, positives: Sequence[Event]) -> str:
+def _interval(plan: Plan, component: NegativeComponent, positives: Sequence[Event]) -> str:
     time = plan.bound.schema.time
     ends = [end_text(positives[index]) for index in component.after]
     starts = [start_text(positives[index]) for index in component.before]
@@ -368,19 +362,32 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(names)
 
 
-def _columns(plan: AnyPlan) -> str:
+def _columns(plan: Plan) -> str:
     return f"columns: {', '.join(plan.columns)}"
 
 
-def _distribution(plan: AnyPlan) -> str:
+def _distribution(plan: Plan) -> str:
     if plan.keys:
         return f"distribution: by {_names(plan.keys)}"
-    if isinstance(plan, CounterPlan):
+    if is_counted(plan):
         return counter_distribution(plan)
     reason = "no equivalence test divides the stream"
-    if isinstance(plan, MatchedPlan):
+    if plan.kind == "matches":
         reason = "all matches are aggregated together"
     elif plan.bound.query.strategy is Strategy.STRICT_CONTIGUITY:
         reason = "strict contiguity looks at every event of the stream"
     undivided = obstacle(plan)
     return f"distribution: slices of time: {reason}" if undivided is None else f"distribution: none: {reason}; {undivided}"
+
+
+OPERATORS: Mapping[str, Callable[[Any], list[Operator]]] = {
+    "stacks": _stack_operators,
+    "auto": _lazy_operators,
+    "chain": _lazy_operators,
+    "tree": _lazy_operators,
+    "eager": _lazy_operators,
+    "automaton": _nfa_operators,
+    "counters": _counter_operators,
+    "aggregation": _matched_operators,
+}
+"""The operators of a plan, by its evaluation."""

@@ -39,8 +39,8 @@ from kleene.engine.passes.reporting import PatternMatcher
 from kleene.engine.passes.working_matcher import BLOCK
 from kleene.explain.automata import state_names
 from kleene.pattern.predicates import Attribute
-from kleene.plan.automaton.nfa import NfaPlan
-from kleene.plan.optimizer import Plan
+from kleene.plan.contract import Plan
+from kleene.plan.patterns import NfaPlan, runs_automata
 
 Version = tuple[int, ...]
 
@@ -203,7 +203,7 @@ def trace(plan: Plan, table: pa.Table, *, label: str | None = None) -> Trace:
     Events are called e1, e2, ... by their row, or by their values in the column `label`. A plan with backtracking is shown as
     the basic algorithm, with all of its runs at once.
     """
-    if not isinstance(plan, NfaPlan):
+    if not runs_automata(plan):
         message = "a trace shows the runs of an automaton, and this plan has none"
         raise PlanningError(Problem(message, hint="force one: plan={'mechanism': 'nfa'}"))
     if table.num_rows > MOST_EVENTS:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from kleene.engine.matcher import Matcher, Metrics
     from kleene.interfaces.query import Query
-    from kleene.plan.aggregation import MatchedPlan
+    from kleene.plan.aggregation import MatchThenAggregate
+    from kleene.plan.contract import Plan
     from kleene.plan.lazy.choice import Alternative
-    from kleene.plan.lazy.lazy import LazyPlan
-    from kleene.plan.optimizer import Plan
     from kleene.plan.order.statistics import Statistics
+    from kleene.plan.patterns import LazyPlan
 
 EVENTS = 100_000
 """How many events alternatives are run on, unless more are asked for."""
@@ -204,10 +204,10 @@ def _contenders(query: Query, table: pa.Table, options: Options) -> tuple[Statis
 
 
 def _aggregate_contenders(
-    query: Query, table: pa.Table, options: Options, matched: MatchedPlan | None
+    query: Query, table: pa.Table, options: Options, matched: MatchThenAggregate | None
 ) -> tuple[Statistics | None, list[_Contender]]:
     """The alternatives to a plan of AGG: counters, and whatever finds the matches, as far as it can be estimated."""
-    from kleene.plan.lazy.lazy import LazyPlan
+    from kleene.plan.patterns import is_lazy
 
     window = query.logical.within is not None
     ways = (("two stacks", "stacks"), ("marking", "marking")) if window else (("no window", "auto"),)
@@ -215,7 +215,7 @@ def _aggregate_contenders(
     counters = [item for item in counters if _plan_or_none(query, table, options, item.plan) is not None]
     if matched is None:
         return None, [*counters, _Contender("matches", {"mechanism": "matches"})]
-    assert isinstance(matched.inner, LazyPlan)
+    assert is_lazy(matched.inner)
     statistics = _statistics(matched.inner, table)
     return statistics, [*counters, *_lazy_contenders(matched.inner, statistics)]
 
@@ -318,15 +318,14 @@ def _run(plan: Plan, table: pa.Table, options: Options) -> tuple[Matcher, float,
 
 def _counted(plan: Plan, work: Metrics, *, stacks: bool) -> tuple[int | None, int | None]:
     """Evaluations and partial matches. Stacks and automata count visits, stacks make no partial matches, counters neither."""
-    from kleene.plan.aggregation import MatchedPlan
-    from kleene.plan.counting.counters import CounterPlan
-    from kleene.plan.sequence import SequencePlan
+    from kleene.plan.aggregation import MatchThenAggregate
+    from kleene.plan.counting.counters import is_counted
 
-    if isinstance(plan, CounterPlan):
+    if is_counted(plan):
         return None, None
-    if isinstance(plan, MatchedPlan):
+    if isinstance(plan, MatchThenAggregate):
         return _counted(plan.inner, work, stacks=not work.evaluations)
-    if stacks or isinstance(plan, SequencePlan):
+    if stacks or plan.evaluation == "stacks":
         return work.visits, None
     return work.evaluations or work.visits, work.instances
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Required, TypedDict, TypeVar, get_args, get_origin
 
 from kleene.common.errors import BindingError, Problem, QuerySyntaxError, nearest
-from kleene.pattern.durations import timedelta_of
 
 Said = TypeVar("Said")
 Taker = TypeVar("Taker", bound=Callable[..., Any])
@@ -82,6 +81,8 @@ def _number(given: int | None) -> int | None:
 
 
 def _length(given: str | dt.timedelta | None) -> dt.timedelta | None:
+    from kleene.pattern.durations import timedelta_of
+
     return None if given is None else timedelta_of(given)
 
 

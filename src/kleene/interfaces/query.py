@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from kleene.common.errors import BindingError, DataError, PlanningError, Problem, nearest
+from kleene.common.schema import schema_of_arrow
+from kleene.interfaces.functions import functions_of
 from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
 from kleene.interfaces.options import (
     EventOptions,
@@ -22,7 +24,12 @@ from kleene.interfaces.options import (
     options_of,
     takes_options,
 )
+from kleene.language.parser import parse
+from kleene.language.printer import to_text
+from kleene.pattern.bind import bind
 from kleene.pattern.policies import LogicalQuery, Strategy
+from kleene.pattern.timeouts import timed_out
+from kleene.pattern.validate import validate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
     from kleene.interfaces.why_not.report import WhyNot
     from kleene.pattern.bound import BoundQuery
     from kleene.pattern.registered import Function
-    from kleene.plan.optimizer import Plan
+    from kleene.plan.contract import Plan
     from kleene.plan.order.statistics import Statistics
 
 
@@ -57,7 +64,6 @@ class Query:
         return self.logical.name
 
     def __str__(self) -> str:
-        from kleene.language.printer import to_text
 
         return to_text(self.logical)
 
@@ -121,7 +127,7 @@ class Query:
         >>> query("PATTERN SEQ(A a, B b) WITHIN 4").statistics(events, time="ts", type="type").rates
         {'a': 0.75, 'b': 0.25}
         """
-        from kleene.plan.lazy.lazy import plan_lazy
+        from kleene.plan.optimizer import plan_matches
         from kleene.plan.options import LazyOptions
 
         given = options_of(options)
@@ -133,7 +139,7 @@ class Query:
             from kleene.runtime.spark.frame import arrow_schema
             from kleene.runtime.spark.statistics import collect_spark
 
-            plan = plan_lazy(self._bind(arrow_schema(events), given), LazyOptions())
+            plan = plan_matches(self._bind(arrow_schema(events), given), LazyOptions())
             return collect_spark(plan.bound, plan.scanned, plan.conditions, plan.partition, events, fraction=fraction)
         import pyarrow as pa
 
@@ -141,7 +147,7 @@ class Query:
         from kleene.runtime.embedded import event_stream, in_stream_order
 
         stream = event_stream(events)
-        plan = plan_lazy(self._bind(stream.schema, given), LazyOptions())
+        plan = plan_matches(self._bind(stream.schema, given), LazyOptions())
         if isinstance(stream, pa.Table):
             stream = in_stream_order(stream, plan.bound.schema)
         return collect_arrow(plan.bound, plan.scanned, plan.conditions, plan.partition, stream)
@@ -203,8 +209,6 @@ class Query:
         >>> list(query("PATTERN SEQ(A a, B b, C c) WITHIN 1 hour", name="steps").timed_out())
         ['steps_without_b', 'steps_without_c']
         """
-        from kleene.pattern.timeouts import timed_out
-
         named = {f"{self.name}_without_{variable}": partial for variable, partial in timed_out(self.logical)}
         return {name: query(partial, name=name) for name, partial in named.items()}
 
@@ -231,9 +235,6 @@ class Query:
 
     def _bind(self, events: pa.Schema, options: Options) -> BoundQuery:
         """The query bound to events with an Arrow schema."""
-        from kleene.common.schema import schema_of_arrow
-        from kleene.pattern.bind import bind
-
         if options.bad_rows == "quarantine" and "reason" in events.names:
             message = "the events have a column 'reason', which is what bad_rows='quarantine' calls the reason of a bad row"
             raise BindingError(Problem(message, hint="rename the column"))
@@ -313,13 +314,8 @@ def query(
     WHERE [id]
     WITHIN 1 hour
     """
-    from kleene.interfaces.functions import functions_of
-    from kleene.pattern.validate import validate
-
     given = functions_of(functions)
     if isinstance(source, str):
-        from kleene.language.parser import parse
-
         logical = parse(source, name=name or "query")
     elif isinstance(source, LogicalQuery):
         logical = replace(source, name=name) if name else source

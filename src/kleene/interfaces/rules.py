@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from uuid import uuid4
 
 from kleene.common.errors import BindingError, Problem, described
+from kleene.common.schema import schema_of_arrow
 from kleene.interfaces.composition.shared import multi_options_of, planned_query
 from kleene.interfaces.functions import functions_of
 from kleene.interfaces.options import MatchOptions, Options, options_of, takes_options
@@ -60,7 +61,6 @@ class Rules:
 
         Events are spread by `partition_by`, which all rules have then; without it one task does all the work.
         """
-        from kleene.common.schema import schema_of_arrow
         from kleene.runtime.spark.stream.rules import rule_names, rules_stream
         from kleene.runtime.spark.stream.run import Stage, StreamRun
         from kleene.runtime.stream.plan import StreamPlan

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kleene.interfaces.query import Query
     from kleene.interfaces.workload.workload import Workload
     from kleene.plan.multi.search import MultiOptions
-    from kleene.plan.optimizer import Plan
     from kleene.runtime.spark.stream.run import Stage as SparkStage
     from kleene.runtime.spark.stream.run import StreamRun
     from kleene.runtime.stream.plan import Distribution, Made
@@ -64,7 +63,7 @@ def _run(
     found = []
     for stage in stages:
         lag = max((delays[composite.query] for composite in stage.read), default=0)
-        delays |= {item.name: lag + _delay(item.plan) for item in stage.queries}
+        delays |= {item.name: lag + ((item.plan.window or 0) if item.plan.postponed else 0) for item in stage.queries}
         schemas |= {item.name: only(options.columns, item.schema(stage.events)) for item in stage.queries}
         made = _stage(cast_frame(events, stage.events) if stage.read else events, stage, options, multi)
         own = partial(replace, made=tuple(map(_made, stage.read)), lag=lag, watched=() if stage.read else watched)
@@ -75,13 +74,6 @@ def _run(
 def _types_read(stage: Stage) -> Iterator[str]:
     """The types of events that the queries of a stage name."""
     return (name for item in stage.queries for event in item.plan.bound.components for name in event.types)
-
-
-def _delay(plan: Plan) -> int:
-    """How much later than its last event a match may be known: its window, if the end is negated."""
-    from kleene.engine.passes.reporting import Due
-
-    return (plan.window or 0) if hasattr(plan, "branches") and Due.of(plan).postponed else 0
 
 
 def _made(composite: Composite) -> Made:

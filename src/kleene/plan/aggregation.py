@@ -10,41 +10,35 @@ tests for them, with bits of their own where no test of the inner plan is the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kleene.common.errors import PlanningError, Problem
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.conditions import condition_of
 from kleene.pattern.normalize import Branch
-from kleene.pattern.operators import Event
 from kleene.pattern.policies import ReturnItem, Strategy
-from kleene.pattern.predicates import Attribute, Element, Expression, variables
+from kleene.pattern.predicates import Attribute, Element, variables
 from kleene.plan.analysis.keys import is_divided, positive_components
-from kleene.plan.automaton.nfa import NfaPlan
-from kleene.plan.contract import PlanDefaults, Scanned, Transformation
-from kleene.plan.lazy.lazy import LazyPlan
+from kleene.plan.contract import PlanDefaults, Scanned, Test, Transformation
 from kleene.plan.limits import Limits
 from kleene.plan.operators import (
-    MOST_BITS,
     Negation,
     kleene_variables,
     partition_attributes,
     plan_columns,
     plan_negation,
+    require_few_tests,
 )
-from kleene.plan.sequence import SequencePlan
-
-Inner = SequencePlan | NfaPlan | LazyPlan
+from kleene.plan.patterns import Alternative, MatchPlan
 
 
 @dataclass(frozen=True, slots=True)
-class MatchedPlan(PlanDefaults):
+class MatchThenAggregate(PlanDefaults):
     """A plan that finds matches, and what decides how long each counts."""
 
     bound: BoundQuery
     """The query with AGG."""
-    inner: Inner
+    inner: MatchPlan
     """Finds the matches: the same query without AGG and without what looks ahead."""
     reasons: tuple[str, ...]
     """Why the aggregates are not pushed into counters."""
@@ -64,6 +58,7 @@ class MatchedPlan(PlanDefaults):
     """The columns that the plan reads, in the order of the input."""
 
     kind = "matches"
+    evaluation = "aggregation"
     output = "verbose"
 
     @property
@@ -82,7 +77,7 @@ class MatchedPlan(PlanDefaults):
         return self.inner.limits
 
     @property
-    def branches(self) -> tuple[object, ...]:
+    def branches(self) -> tuple[Alternative, ...]:
         """The alternatives of the inner plan."""
         return self.inner.branches
 
@@ -116,42 +111,28 @@ class MatchedPlan(PlanDefaults):
         return any(negation is not None for negation in self.ahead)
 
 
-def plan_matched(bound: BoundQuery, make_inner: Callable[[BoundQuery], Inner], reasons: tuple[str, ...]) -> MatchedPlan:
-    """The plan of a query with AGG over the plan that `make_inner` gives for the query without."""
-    matching = _without_aggregates(bound)
-    inner = make_inner(matching)  # with all of the negation: what the mechanism refuses is refused
-    ahead_only = tuple(_negatives_of(branch, ahead=True) for branch in bound.branches)
-    if any(branch.negatives for branch in ahead_only):
-        inner = make_inner(_without_looking_ahead(matching))
+def aggregate_matches(
+    bound: BoundQuery, inner: MatchPlan, ahead: Sequence[Branch], reasons: tuple[str, ...]
+) -> MatchThenAggregate:
+    """The plan of a query with AGG over the plan `inner` of its matches; `ahead` has the negation that looks ahead."""
     contiguous = bound.query.strategy in (Strategy.PARTITION_CONTIGUITY, Strategy.STRICT_CONTIGUITY)
     partition = partition_attributes(bound, contiguous or bound.count_window is not None)
-    ahead = tuple(plan_negation(bound, branch, partition) for branch in ahead_only)
+    negations = tuple(plan_negation(bound, branch, partition) for branch in ahead)
     scanned = list(inner.scanned)
     ahead_bits = []
-    for negation in ahead:
+    for negation in negations:
         components = negation.components if negation else ()
         ahead_bits.append(tuple(range(len(scanned), len(scanned) + len(components))))
         scanned += [(item.event, item.scan_predicates) for item in components]
-    trigger_bits = [_bit_of(test, scanned) for test in dict.fromkeys(_triggers(bound))]
-    if len(scanned) > MOST_BITS:
-        message = (
-            f"the pattern has {len(scanned)} tests of single events, those of triggers included; {MOST_BITS} are supported"
-        )
-        raise PlanningError(Problem(message, bound.query.pattern.span, "split the query into several"), bound.query.text)
-    return MatchedPlan(
-        bound,
-        inner,
-        reasons,
-        ahead,
-        partition,
-        tuple(scanned),
-        tuple(ahead_bits),
-        tuple(dict.fromkeys(trigger_bits)),
-        plan_columns(bound, inner.transformation),
+    trigger_bits = tuple(dict.fromkeys(_bit_of(test, scanned) for test in dict.fromkeys(_triggers(bound))))
+    require_few_tests(bound, len(scanned), "tests of single events, those of triggers included")
+    columns = plan_columns(bound, inner.transformation)
+    return MatchThenAggregate(
+        bound, inner, reasons, negations, partition, tuple(scanned), tuple(ahead_bits), trigger_bits, columns
     )
 
 
-def _without_aggregates(bound: BoundQuery) -> BoundQuery:
+def without_aggregates(bound: BoundQuery) -> BoundQuery:
     """The query that finds the matches; it returns what the aggregates read, and the time, so that no other column travels.
 
     GROUP BY attributes are equivalence tests of the bound query, and stay.
@@ -168,19 +149,25 @@ def _without_aggregates(bound: BoundQuery) -> BoundQuery:
     return replace(bound, query=plain)
 
 
-def _negatives_of(branch: Branch, *, ahead: bool) -> Branch:
-    """The branch with only those negative components that look ahead, or only the others."""
-    return replace(branch, negatives=tuple(item for item in branch.negatives if (not item.before) is ahead))
+def looking_ahead(bound: BoundQuery) -> tuple[Branch, ...]:
+    """The alternatives with only those negative components that look ahead."""
+    return tuple(_negatives_of(branch, ahead=True) for branch in bound.branches)
 
 
-def _without_looking_ahead(bound: BoundQuery) -> BoundQuery:
+def without_looking_ahead(bound: BoundQuery) -> BoundQuery:
+    """The query without the negative components that look ahead."""
     branches = tuple(_negatives_of(branch, ahead=False) for branch in bound.branches)
     left = {item.event.variable for branch in branches for item in branch.negatives}
     gone = {event.variable for event in bound.components if event.negated} - left
     return replace(bound, branches=branches, conjuncts=tuple(item for item in bound.conjuncts if not variables(item) & gone))
 
 
-def _triggers(bound: BoundQuery) -> Iterator[tuple[Event, tuple[Expression, ...]]]:
+def _negatives_of(branch: Branch, *, ahead: bool) -> Branch:
+    """The branch with only those negative components that look ahead, or only the others."""
+    return replace(branch, negatives=tuple(item for item in branch.negatives if (not item.before) is ahead))
+
+
+def _triggers(bound: BoundQuery) -> Iterator[Test]:
     """The components that nothing follows, with what reads each alone; of a Kleene component, each of its elements."""
     kleene = kleene_variables(bound)
     conditions = [condition_of(conjunct, kleene) for conjunct in bound.conjuncts]
@@ -194,7 +181,7 @@ def _triggers(bound: BoundQuery) -> Iterator[tuple[Event, tuple[Expression, ...]
                 yield event, tuple(item.expression for item in own)
 
 
-def _bit_of(test: tuple[Event, tuple[Expression, ...]], scanned: list[tuple[Event, tuple[Expression, ...]]]) -> int:
+def _bit_of(test: Test, scanned: list[Test]) -> int:
     """The bit of a test, a new one if there is none like it."""
     event, predicates = test
     for bit, (other, others) in enumerate(scanned):

@@ -11,8 +11,11 @@ from kleene.pattern.policies import Output
 from kleene.pattern.predicates import Expression
 from kleene.plan.limits import Limits
 
-Scanned = tuple[tuple[Event, tuple[Expression, ...]], ...]
-"""Tests of single events: (component, predicates) per bit of a row's mask."""
+Test = tuple[Event, tuple[Expression, ...]]
+"""A test of single events: a component, and predicates on its event alone."""
+
+Scanned = tuple[Test, ...]
+"""Tests of single events, one per bit of a row's mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +26,12 @@ class Transformation:
     """The RETURN columns; empty for one struct per variable."""
 
 
-class Plan(Protocol):
-    """A plan of one query, or of several that are answered together."""
-
-    @property
-    def kind(self) -> str:
-        """What a stream keeps of it besides events: nothing (`patterns`), matches that count (`matches`), or `counters`."""
+class ScannedPlan(Protocol):
+    """What taking events in needs of a plan."""
 
     @property
     def bound(self) -> BoundQuery:
         """The query; of several one that has all their components."""
-
-    @property
-    def members(self) -> tuple[Plan, ...]:
-        """The plans of single queries: itself, or those that are answered together."""
-
-    @property
-    def name(self) -> str:
-        """The name of its query."""
 
     @property
     def scanned(self) -> Scanned:
@@ -51,20 +42,42 @@ class Plan(Protocol):
         """The columns that the plan reads, in the order of the input."""
 
     @property
+    def all_rows(self) -> bool:
+        """Whether events that no component can bind matter."""
+
+    @property
+    def limits(self) -> Limits:
+        """What a pass may make, keep and report."""
+
+
+class Plan(ScannedPlan, Protocol):
+    """A plan of one query, or of several that are answered together."""
+
+    @property
+    def kind(self) -> str:
+        """What a stream keeps of it besides events: nothing (`patterns`), matches that count (`matches`), or `counters`."""
+
+    @property
+    def evaluation(self) -> str:
+        """How it is answered: an evaluation of `kleene.plan.patterns.PatternPlan`, `aggregation`, `counters`, or together with
+        others (`shared`, `shared counters`).
+        """
+
+    @property
+    def members(self) -> tuple[Plan, ...]:
+        """The plans of single queries: itself, or those that are answered together."""
+
+    @property
+    def name(self) -> str:
+        """The name of its query."""
+
+    @property
     def partition(self) -> tuple[str, ...]:
         """Attributes that divide the events."""
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The attributes by which the input may be distributed; none if one task must see all events."""
-
-    @property
-    def limits(self) -> Limits:
-        """What a pass may make, keep and report."""
-
-    @property
-    def all_rows(self) -> bool:
-        """Whether events that no component can bind matter."""
 
     @property
     def total_order(self) -> bool:
@@ -95,8 +108,20 @@ class Plan(Protocol):
         """Instants before a time whose events matter to what is reported from then on, where there is a window of time."""
 
     @property
+    def postponed(self) -> bool:
+        """Whether matches wait for their window to pass: the end is negated."""
+
+    @property
     def needs_choice(self) -> bool:
         """Whether slices of time give candidates only, among which one more pass chooses: NON-OVERLAP."""
+
+    @property
+    def has_summaries(self) -> bool:
+        """Whether what a slice of time needs of earlier ones can be summed up, however long it matters: counters."""
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether several tasks may count its partitions, and one add them up."""
 
     @property
     def shares_counters(self) -> bool:
@@ -109,7 +134,10 @@ class PlanDefaults:
     __slots__ = ()
 
     kind = "patterns"
+    has_summaries = False
+    has_totals = False
     shares_counters = False
+    postponed = False
 
     @property
     def members(self) -> tuple[Self, ...]:

@@ -95,26 +95,29 @@ def partial_agreements(bound: BoundQuery, positives: tuple[Event, ...], partitio
     return found
 
 
-def negative_component(
-    bound: BoundQuery,
-    branch: Branch,
-    item: Negative,
-    simple: Iterable[Expression],
-    between: Iterable[Expression],
-    partition: tuple[str, ...],
-    in_scan: bool,
+def plan_negation(
+    bound: BoundQuery, branch: Branch, partition: tuple[str, ...], method: str = "key_index", *, in_scan: bool = True
+) -> Negation | None:
+    """The negative components of a branch with what decides them; `in_scan`: what reads one event alone while scanning."""
+    components = tuple(_negative_component(bound, branch, item, partition, in_scan) for item in branch.negatives)
+    return Negation(components, method, bound.window) if components else None
+
+
+def _negative_component(
+    bound: BoundQuery, branch: Branch, item: Negative, partition: tuple[str, ...], in_scan: bool
 ) -> NegativeComponent:
-    """A negative component with its predicates: `simple` read it alone, `between` other events too."""
     event = item.event
+    present = {event.variable, *(other.variable for other in branch.positives)}
     keyed = bool(partition) and all(is_divided(bound, event, name) for name in partition)
     decided = partition if keyed else ()
-    own = [*simple]
+    reading = [conjunct for conjunct in bound.conjuncts if event.variable in variables(conjunct) <= present]
+    own = [conjunct for conjunct in reading if len(variables(conjunct)) == 1] + fixed_values(bound, (event,))
     predicates: list[Expression] = []
-    for conjunct in between:
+    for conjunct in reading:
         equality = equality_of(conjunct)
         if equality is not None and equality[0] in decided:
             own.append(Not(IsNull(Attribute(event.variable, equality[0]))))
-        else:
+        elif len(variables(conjunct)) > 1:
             predicates.append(conjunct)
     predicates += () if in_scan else own
     predicates += _negative_agreements(bound, branch.positives, event, decided)
@@ -186,6 +189,13 @@ MOST_BITS = 62
 """How many tests of single events fit into a row's mask."""
 
 
+def require_few_tests(bound: BoundQuery, count: int, what: str) -> None:
+    """Refuses patterns whose tests do not fit into a row's mask."""
+    if count > MOST_BITS:
+        message = f"the pattern has {count} {what}; {MOST_BITS} are supported"
+        raise PlanningError(Problem(message, bound.query.pattern.span, "split the query into several"), bound.query.text)
+
+
 def require_supported(bound: BoundQuery, output: str) -> None:
     """Refuses, with reasons, what is not evaluated yet."""
     query = bound.query
@@ -233,21 +243,6 @@ def _decided_at_once(bound: BoundQuery, name: str) -> bool:
     found = [item for conjunct in bound.conjuncts if (item := equality_of(conjunct)) is not None and item[0] == name]
     pairs = [(places[left], places[right]) for _, left, right in found if left in places and right in places]
     return {max(pair) for pair in pairs} == set(range(1, len(places)))
-
-
-def plan_negation(bound: BoundQuery, branch: Branch, partition: tuple[str, ...]) -> Negation | None:
-    """The negative components of a branch with what decides them."""
-    present = {event.variable for event in branch.positives}
-    components = []
-    for item in branch.negatives:
-        own = item.event.variable
-        reading = [conjunct for conjunct in bound.conjuncts if own in variables(conjunct)]
-        reading = [conjunct for conjunct in reading if variables(conjunct) <= {own, *present}]
-        simple = [conjunct for conjunct in reading if variables(conjunct) == {own}]
-        between = [conjunct for conjunct in reading if variables(conjunct) != {own}]
-        simple += fixed_values(bound, (item.event,))
-        components.append(negative_component(bound, branch, item, simple, between, partition, in_scan=True))
-    return Negation(tuple(components), "key_index", bound.window) if components else None
 
 
 def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:

@@ -1,35 +1,60 @@
-"""From a bound query to a plan: which mechanism answers it.
-
-Under skip_till_any_match events may be bound in any order: a lazy plan finds the best one while it runs, and for plain
-sequences may also choose active instance stacks. Kleene closure in sequence and the other strategies are answered by automata.
-AGG is answered by counters, without building a match, wherever that is possible; else by one of these mechanisms and an
-aggregation of its matches.
-"""
+"""From a bound query to a plan: stages in a row, each of which decides one thing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
 
-from kleene.common.errors import PlanningError, Problem
+from kleene.common.errors import PlanningError, Problem, nearest
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.policies import Output, Strategy
-from kleene.pattern.predicates import variables
-from kleene.plan.aggregation import MatchedPlan, plan_matched
-from kleene.plan.analysis.compilable import require_compilable, run_compilable
-from kleene.plan.analysis.keys import positive_components
-from kleene.plan.automaton.nfa import NfaPlan, plan_nfa
-from kleene.plan.counting.counters import CounterPlan, obstacles, plan_counters
-from kleene.plan.lazy.lazy import LazyPlan, plan_lazy
-from kleene.plan.limits import Limits, limits_of
-from kleene.plan.options import AggregateOptions, LazyOptions, NfaOptions, PlanOptions, SequenceOptions, plan_options
+from kleene.plan import stages
+from kleene.plan.contract import Plan
+from kleene.plan.draft import Draft
+from kleene.plan.limits import DEFAULT_LIMITS, Limits, limits_of
+from kleene.plan.options import AggregateOptions, LazyOptions, NfaOptions, PlanOptions, disabled_stages, plan_options
 from kleene.plan.order.statistics import Statistics
-from kleene.plan.sequence import SequencePlan, plan_sequence
+from kleene.plan.patterns import LazyPlan, MatchOptions, NfaPlan
+from kleene.plan.verify import verify
 
-MatchPlan = SequencePlan | NfaPlan | LazyPlan
-"""Plans that find matches."""
 
-Plan = MatchPlan | CounterPlan | MatchedPlan
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One decision. Those that are optional only save work: without them the matches are the same."""
+
+    decide: Callable[[Draft], None]
+    optional: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.decide.__name__
+
+
+STAGES = (
+    Stage(stages.count_without_matches, optional=True),  # AGG by counters, where no match has to be built
+    Stage(stages.match_before_aggregating),  # any other AGG is a query for its matches first
+    Stage(stages.refuse_large_conditions),  # which would take long to compile, everywhere
+    Stage(stages.choose_evaluation),  # stacks, an order of binding, or automata
+    Stage(stages.refuse_unsupported),  # all that the evaluation cannot answer, in one error
+    Stage(stages.set_lookahead_aside),  # under AGG a forbidden event that comes later ends the life of a match
+    Stage(stages.divide_events),  # by attributes on which the events of a match agree
+    Stage(stages.sort_conditions),  # to the partition, single events, edges or tuples, and negation
+    Stage(stages.test_while_scanning),  # what single events decide is a bit of their row
+    Stage(stages.construct_on_stacks),  # the ablations of SASE, if they are asked for
+    Stage(stages.offer_stacks, optional=True),  # plain sequences may be found either way
+    Stage(stages.imply_comparisons, optional=True),  # to refuse tuples before all of their events are bound
+    Stage(stages.merge_runs, optional=True),  # equivalent runs as one
+    Stage(stages.queue_runs, optional=True),  # runs that are all alike as a queue
+    Stage(stages.prune_columns),  # what nothing reads does not travel
+    Stage(stages.find_matches),  # the plan, with the aggregation of its matches on top
+)
+"""How a query becomes a plan."""
+
+VERIFIES = False
+"""Whether the draft of a plan is verified after every stage: tests switch it on. It takes twice as long as planning."""
+
+OPTIONAL = tuple(stage.name for stage in STAGES if stage.optional)
+"""The stages that plan={"disable": [...]} may name."""
 
 
 def make_plan(
@@ -42,77 +67,50 @@ def make_plan(
     statistics: Statistics | Mapping[str, Any] | None = None,
 ) -> Plan:
     """The plan of a query; `plan` forces choices (see `kleene.plan.options`), `statistics` is what is known of the events."""
-    options = plan_options(plan)
-    if bound.query.aggregates:
-        return _aggregate_plan(bound, options, ties=ties, output=output, limits=limits, statistics=statistics)
-    if isinstance(options, AggregateOptions):
-        message = "the plan is one for aggregates, and the query has no AGG"
-        raise PlanningError(Problem(message, hint="leave the plan open, or add for example AGG COUNT"))
-    return _match_plan(bound, options, ties=ties, output=output, limits=limits, statistics=statistics)
-
-
-def _aggregate_plan(bound: BoundQuery, options: PlanOptions | None, *, output: str, limits: Any, **further: Any) -> Plan:
-    """Counters where they answer the query; else, or where a mechanism that finds matches is asked for, its matches."""
-    if output != "verbose":
+    options, disabled = plan_options(plan), disabled_stages(plan)
+    if disabled:
+        _require_optional(disabled)
+    if bound.query.aggregates and output != "verbose":
         message = f"AGG has a row for each trigger, which cannot be given as {output} output"
         raise PlanningError(Problem(message, hint="leave output out"))
-    reasons = obstacles(bound)
-    chosen = options if isinstance(options, AggregateOptions) else AggregateOptions("auto" if options is None else "matches")
-    if chosen.mechanism == "counters" and reasons:
-        problems = [Problem(f"the aggregate cannot be pushed down: {reason}", hint=_UNPUSHED) for reason in reasons]
-        raise PlanningError(problems, bound.query.text)
-    if chosen.mechanism != "matches" and not reasons:
-        return plan_counters(bound, chosen, limits_of(limits))
-    asked = None if isinstance(options, AggregateOptions) else options
-    return plan_matched(
-        bound,
-        lambda plain: _match_plan(plain, asked, output="verbose", limits=limits, **further),
-        reasons or ("the plan asks for matches",),
-    )
+    if isinstance(options, AggregateOptions) and not bound.query.aggregates:
+        message = "the plan is one for aggregates, and the query has no AGG"
+        raise PlanningError(Problem(message, hint="leave the plan open, or add for example AGG COUNT"))
+    return _planned(Draft(bound, options, ties, output, limits_of(limits), statistics), STAGES, disabled)
 
 
-_UNPUSHED = "leave the plan open: its matches are then built and aggregated"
+@overload
+def plan_matches(bound: BoundQuery, options: LazyOptions, *, ties: str = "error", limits: Limits = ...) -> LazyPlan: ...
+@overload
+def plan_matches(bound: BoundQuery, options: NfaOptions, *, ties: str = "error", limits: Limits = ...) -> NfaPlan: ...
 
 
-def _match_plan(
-    bound: BoundQuery,
-    options: PlanOptions | None,
-    *,
-    ties: str,
-    output: str,
-    limits: Limits | Mapping[str, Any] | None,
-    statistics: Statistics | Mapping[str, Any] | None,
-) -> MatchPlan:
-    bounds = limits_of(limits)
-    require_compilable(bound, bounds)
-    if options is None:
-        options = LazyOptions() if output == "verbose" and _best_lazily(bound, bounds) else NfaOptions()
-    if isinstance(options, NfaOptions):
-        return plan_nfa(bound, options, ties=ties, output=output, limits=bounds)
-    if output != "verbose":
-        message = f"only automata have a match buffer to give as {output} output"
-        raise PlanningError(Problem(message, hint="leave the plan open, or choose plan={'mechanism': 'nfa'}"))
-    if bounds.policy != "error":
-        message = f"the policy '{bounds.policy}' drops runs of automata, but this plan finds matches without runs"
-        hint = "leave the policy out: at a limit the query stops; or choose plan={'mechanism': 'nfa'} (not for AND)"
-        raise PlanningError(Problem(message, hint=hint))
-    if isinstance(options, LazyOptions):
-        return plan_lazy(bound, options, ties=ties, limits=bounds, statistics=statistics)
-    assert isinstance(options, SequenceOptions)
-    return plan_sequence(bound, options, bounds)
+def plan_matches(bound: BoundQuery, options: MatchOptions, *, ties: str = "error", limits: Limits = DEFAULT_LIMITS) -> Any:
+    """The plan of the matches of a query by one evaluation, whatever its AGG."""
+    draft = Draft(bound, options, ties, "verbose", limits, None)
+    return _planned(draft, STAGES[[stage.decide for stage in STAGES].index(stages.choose_evaluation) :])
 
 
-def _best_lazily(bound: BoundQuery, limits: Limits) -> bool:
-    """Whether a lazy plan is the one to choose: for AND, and for functions of several events, there is no other; an automaton
-    shares what Kleene components have in common, drops overlapping runs, and can sample at a limit.
-    """
-    if bound.query.strategy is not Strategy.SKIP_TILL_ANY_MATCH:
-        return False
-    if any(not branch.is_sequence for branch in bound.branches):
-        return True
-    positive = {event.variable for event in positive_components(bound)}
-    between = [conjunct for conjunct in bound.conjuncts if variables(conjunct) <= positive]
-    if not all(run_compilable(conjunct, bound.schema) for conjunct in between):
-        return True
-    kleene = any(event.is_kleene for event in bound.components)
-    return not kleene and bound.query.output is Output.ALL and limits.policy == "error"
+def _planned(draft: Draft, wanted: Sequence[Stage], disabled: Collection[str] = ()) -> Plan:
+    for stage in wanted:
+        if disabled and stage.name in disabled:
+            continue
+        stage.decide(draft)
+        if VERIFIES:
+            verify(draft)
+        if draft.plan is not None:
+            return draft.plan
+    raise AssertionError("the last stage makes the plan")
+
+
+def _require_optional(names: Collection[str]) -> None:
+    known = {stage.name: stage.optional for stage in STAGES}
+    problems = [
+        Problem(f"every plan needs the stage '{name}'", hint=f"these can be disabled: {', '.join(OPTIONAL)}")
+        if name in known
+        else Problem(f"unknown stage '{name}'", hint=nearest(name, OPTIONAL))
+        for name in names
+        if not known.get(name)
+    ]
+    if problems:
+        raise PlanningError(problems)

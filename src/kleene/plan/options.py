@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
 from kleene.common.errors import PlanningError, Problem, nearest
 
@@ -37,6 +37,8 @@ class SequenceOptions:
     `scan`.
     """
 
+    evaluation: ClassVar[str] = "stacks"
+
 
 @dataclass(frozen=True, slots=True)
 class NfaOptions:
@@ -50,6 +52,8 @@ class NfaOptions:
     """`basic` (all runs at once, SASE+ section 5.2.1), `merging` (equivalent runs as one, 5.2.2) or `backtrack` (one run at a
     time, 5.2.3).
     """
+
+    evaluation: ClassVar[str] = "automaton"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,7 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
     if choice is None or isinstance(choice, PlanOptions):
         return choice
     given: dict[str, Any] = {"preset": choice} if isinstance(choice, str) else dict(choice)
+    given.pop("disable", None)
     if given == {"preset": "optimized"} or not given:
         return None
     mechanism = str(given.pop("mechanism", _mechanism_of(given)))
@@ -183,6 +188,21 @@ def plan_options(choice: PlanOptions | Mapping[str, Any] | str | None) -> PlanOp
     if given.get("order") is not None:
         given |= {"order": tuple(given["order"]), "evaluation": "chain"}
     return replace(options, **{**PRESETS[preset], **given})
+
+
+def disabled_stages(choice: PlanOptions | Mapping[str, Any] | str | None) -> tuple[str, ...]:
+    """The stages of the optimizer that a user switches off, as a list or joined by plus signs.
+
+    >>> disabled_stages({"mechanism": "chain", "disable": ["imply_comparisons"]})
+    ('imply_comparisons',)
+    """
+    names = choice.get("disable", ()) if isinstance(choice, Mapping) else ()
+    if isinstance(names, str):
+        return tuple(names.split("+"))
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        hint = "name stages of the optimizer: disable=['imply_comparisons']"
+        raise PlanningError(Problem(f"plan option 'disable' cannot be {names!r}", hint=hint))
+    return tuple(names)
 
 
 def _mechanism_of(given: Mapping[str, Any]) -> str:

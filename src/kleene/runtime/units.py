@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from kleene.engine.build import build_matcher, output_schema
 from kleene.engine.matcher import Matcher
-from kleene.plan.counting.shared_counters import SharedCounters, together
-from kleene.plan.lazy.lazy import LazyPlan
-from kleene.plan.multi.groups import PatternGroup, grouped
+from kleene.plan.contract import Plan
+from kleene.plan.counting.shared_counters import together
+from kleene.plan.multi.groups import grouped
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import MultiOptions
-from kleene.plan.optimizer import Plan
+from kleene.plan.patterns import LazyPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Unit:
     """Queries that are matched together; matchers know them by their places here."""
 
     queries: tuple[PlannedQuery, ...]
-    plan: Plan | PatternGroup | SharedCounters
+    plan: Plan
     multi: MultiOptions | None = None
     """How patterns are planned together."""
     shared: SharedPlan | None = None

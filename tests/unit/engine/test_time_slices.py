@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 
 import kleene
-from kleene.engine.time_slices import Lead, lead_of
 from kleene.interfaces.options import options_of
-from kleene.plan.distribution.slicing import obstacle
-from kleene.plan.optimizer import Plan
+from kleene.plan.contract import Plan
+from kleene.plan.distribution.slicing import obstacle, reaching
 from support.slice_runs import sliced
 
 EVENTS = pa.table({"ts": [1, 2, 3, 4, 5, 6], "type": list("AABABB"), "x": [1, 2, 1, 3, 2, 3]})
@@ -34,26 +33,29 @@ def test_a_candidate_that_is_not_chosen_hides_no_other(cuts: list[int], plan: An
 
 
 @pytest.mark.parametrize(
-    ("pattern", "lead"),
+    ("pattern", "reach"),
     [
-        ("SEQ(A a, B b) WITHIN 7", Lead(instants=7)),
-        ("SEQ(!(D d), A a, B b) WITHIN 7", Lead(instants=7)),
-        ("SEQ(A a, B b, !(D d)) WITHIN 7", Lead(instants=7)),
-        ("SEQ(!(D c), A a, B b, !(D d)) WITHIN 7", Lead(instants=14)),
-        ("SEQ(A a, B b, !(D d)) WITHIN 7 OUTPUT NON-OVERLAP", Lead(instants=14)),
-        ("SEQ(A a, B b) WITHIN 7 EVENTS", Lead(events=7)),
-        ("SEQ(A a, B b) WITHIN 7 AGG COUNT", Lead(instants=8)),
-        ("SEQ(A a, B b) WHERE a.x < b.x WITHIN 7 AGG COUNT", Lead(instants=14)),
+        ("SEQ(A a, B b) WITHIN 7", 7),
+        ("SEQ(!(D d), A a, B b) WITHIN 7", 7),
+        ("SEQ(A a, B b, !(D d)) WITHIN 7", 7),
+        ("SEQ(!(D c), A a, B b, !(D d)) WITHIN 7", 14),
+        ("SEQ(A a, B b, !(D d)) WITHIN 7 OUTPUT NON-OVERLAP", 14),
+        ("SEQ(A a, B b) WITHIN 7 AGG COUNT", 8),
+        ("SEQ(A a, B b) WHERE a.x < b.x WITHIN 7 AGG COUNT", 14),
     ],
 )
-def test_what_leads_to_a_slice(pattern: str, lead: Lead) -> None:
-    assert lead_of(plan_of(f"PATTERN {pattern}")) == lead
+def test_what_leads_to_a_slice(pattern: str, reach: int) -> None:
+    plan = plan_of(f"PATTERN {pattern}")
+    assert plan.reach == reach
+    assert [(part.low, part.high) for part in reaching(plan.reach)([100])[1:]] == [(101 - reach, 100)]
 
 
 @pytest.mark.parametrize(
     ("pattern", "options", "reason"),
     [
         ("SEQ(A a, B b)", {}, "without a window"),
+        ("SEQ(A a, B b) WHERE [x] AGG COUNT", {}, "without a window"),
+        ("SEQ(A a, B b) AGG COUNT", {}, None),
         ("SEQ(A a, B+ b[]) WITHIN 7", {"limits": {"runs": 9, "policy": "sample"}}, "at a limit"),
         ("SEQ(A a, B b) WITHIN 7 OUTPUT NON-OVERLAP", {"output": "compressed"}, "compressed output"),
         ("SEQ(A a, B b) WHERE strict_contiguity(a, b) { [x] } WITHIN 7 EVENTS", {}, "counted by x, which does not divide"),

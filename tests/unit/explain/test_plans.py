@@ -20,11 +20,11 @@ from kleene.interfaces.cli import main
 from kleene.interfaces.options import options_of
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
-from kleene.plan.aggregation import MatchedPlan
+from kleene.plan.aggregation import MatchThenAggregate
 from kleene.plan.counting.counters import CounterPlan
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.optimizer import make_plan
 from kleene.plan.order.statistics import Statistics
+from kleene.plan.patterns import LazyPlan, is_lazy
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.int64()), ("s", pa.string())])
 ROLES = {"time": "ts", "type": "type"}
@@ -34,7 +34,7 @@ RISE = "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x AND c.k = 1 WIT
 def plan_of(text: str, plan: Any = None, statistics: Statistics | None = None) -> LazyPlan:
     bound = bind(parse(text, name="q"), schema_of_arrow(COLUMNS, **ROLES))  # type: ignore[arg-type]
     made = make_plan(bound, plan, statistics=statistics)
-    assert isinstance(made, LazyPlan)
+    assert is_lazy(made)
     return made
 
 
@@ -176,9 +176,9 @@ def test_statistics_and_estimated_costs() -> None:
 # Aggregates.
 
 
-def aggregate_plan(text: str, plan: Any = None) -> CounterPlan | MatchedPlan:
+def aggregate_plan(text: str, plan: Any = None) -> CounterPlan | MatchThenAggregate:
     made = make_plan(bind(parse(text, name="q"), schema_of_arrow(COLUMNS, **ROLES)), plan)  # type: ignore[arg-type]
-    assert isinstance(made, CounterPlan | MatchedPlan)
+    assert isinstance(made, CounterPlan | MatchThenAggregate)
     return made
 
 
@@ -267,7 +267,7 @@ def test_what_counters_count(text: str, plan: Any, lines: list[str]) -> None:
 )
 def test_why_matches_are_built(text: str, reasons: list[str]) -> None:
     plan = aggregate_plan(text)
-    assert isinstance(plan, MatchedPlan)
+    assert isinstance(plan, MatchThenAggregate)
     found = [line.removeprefix("not pushed into counters: ") for line in part(plan, "AG") if line.startswith("not pushed")]
     assert len(found) == len(reasons)
     assert all(line.startswith(reason) for line, reason in zip(found, reasons, strict=True))

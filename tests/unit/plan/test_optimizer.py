@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 import kleene
 from kleene.explain.plans import explain
+from kleene.plan import optimizer, stages
+from kleene.plan.draft import Draft
+from kleene.plan.lazy.lazy import Stacks
+from kleene.plan.optimizer import OPTIONAL, STAGES, Stage
 from kleene.plan.options import CHOICES, PRESETS, plan_options
+from kleene.plan.patterns import StackPlan
 
 EVENTS = pa.schema(
     [
@@ -26,8 +33,14 @@ Q3 = """
 SEQUENCE = {"mechanism": "sequence"}
 
 
-def plan_of(text: str, plan: object = SEQUENCE, **options: object) -> kleene.plan.sequence.SequencePlan:  # type: ignore[name-defined]
+def plan_of(text: str, plan: object = SEQUENCE, **options: object) -> StackPlan:
     return kleene.query(text, name="q3").explain(EVENTS, time="ts", type="type", plan=plan, **options).plan
+
+
+def stacks_of(plan: StackPlan) -> Stacks:
+    (branch,) = plan.branches
+    assert branch.stacks is not None
+    return branch.stacks
 
 
 def operators(text: str) -> str:
@@ -93,17 +106,17 @@ def test_paper_plan_is_figure_6():
 
 def test_the_default_partitions_by_all_tests():
     plan = plan_of(Q3)
-    assert plan.scan.partition == ("attr1", "attr2")
-    assert plan.construction.tests == ()
-    assert plan.negation is not None
-    assert plan.negation.components[0].predicates == ()
+    assert plan.partition == ("attr1", "attr2")
+    assert stacks_of(plan).tests == ()
+    assert plan.branches[0].negation is not None
+    assert plan.branches[0].negation.components[0].predicates == ()
 
 
 def test_multi_pais_filters_transitions_and_leaves_the_rest_to_selection():
     plan = plan_of(Q3, {"partition": "multi_pais"})
-    assert plan.scan.transition_tests == ("attr2",)
-    assert plan.selection is not None
-    assert len(plan.selection.predicates) == 2
+    assert stacks_of(plan).filters_transitions
+    assert stacks_of(plan).tests == ("attr2",)
+    assert len(stacks_of(plan).selection) == 2
 
 
 def test_only_needed_columns_are_read():
@@ -116,11 +129,11 @@ def test_equalities_that_connect_all_components_divide_the_stream():
         "PATTERN SEQ(A a, !(C c), B b, D d) WHERE a.attr1 = c.attr1 AND a.attr1 = b.attr1 AND d.attr1 = b.attr1 WITHIN 9"
     )
     assert plan.keys == ("attr1",)
-    assert plan.scan.partition == ("attr1",)
-    assert plan.construction.predicates == ((), (), ())
-    assert plan.negation is not None
-    assert plan.negation.components[0].keyed
-    assert plan.negation.components[0].predicates == ()
+    assert plan.partition == ("attr1",)
+    assert stacks_of(plan).predicates == ((), (), ())
+    assert plan.branches[0].negation is not None
+    assert plan.branches[0].negation.components[0].keyed
+    assert plan.branches[0].negation.components[0].predicates == ()
 
 
 @pytest.mark.parametrize(
@@ -136,15 +149,15 @@ def test_equalities_that_connect_all_components_divide_the_stream():
 def test_other_equalities_do_not(where: str):
     plan = plan_of(f"PATTERN SEQ(A a, B b, D d) WHERE {where} WITHIN 9")
     assert plan.keys == ()
-    assert plan.scan.partition == ()
+    assert plan.partition == ()
 
 
 def test_a_negative_component_outside_the_equalities_sees_all_partitions():
     plan = plan_of("PATTERN SEQ(A a, !(C c), B b) WHERE a.attr1 = b.attr1 WITHIN 9")
-    assert plan.scan.partition == ("attr1",)
+    assert plan.partition == ("attr1",)
     assert plan.keys == ()
-    assert plan.negation is not None
-    assert not plan.negation.components[0].keyed
+    assert plan.branches[0].negation is not None
+    assert not plan.branches[0].negation.components[0].keyed
 
 
 def test_a_null_in_a_spelled_out_key_is_no_candidate_and_no_error():
@@ -164,3 +177,42 @@ def test_presets_use_known_choices():
     for preset in PRESETS.values():
         for name, value in preset.items():
             assert value in CHOICES["sequence"][name]
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_a_stage_that_only_saves_work_can_be_switched_off(name: str):
+    query = kleene.query("PATTERN SEQ(A a, B b, D d) WHERE [attr1] AND a.attr2 < b.attr2 AND b.attr2 < d.attr2 WITHIN 9")
+    events = pa.table({"ts": [1, 2, 3], "type": [*"ABD"], "attr1": [1, 1, 1], "attr2": [1, 2, 3]})
+    assert query.match(events, time="ts", type="type", plan={"disable": [name]}).num_rows == 1
+
+
+def test_stages_that_are_switched_off_leave_the_mechanism_open():
+    text = "PATTERN SEQ(A a, B b, D d) WHERE a.attr1 < b.attr1 AND b.attr1 < d.attr1 WITHIN 9"
+    plan = plan_of(text, {"disable": ["imply_comparisons", "offer_stacks"]})
+    assert plan.evaluation == "auto"
+    assert [item.via for item in plan.branches[0].conditions] == [frozenset(), frozenset()]
+    assert plan.branches[0].stacks is None
+    assert plan_of(text, {"mechanism": "chain", "disable": "imply_comparisons"}).evaluation == "chain"
+    counted = kleene.query("PATTERN SEQ(A a, B b) AGG COUNT WITHIN 9")
+    assert counted.explain(EVENTS, time="ts", type="type").plan.kind == "counters"
+    assert counted.explain(EVENTS, time="ts", type="type", plan={"disable": ["count_without_matches"]}).plan.kind == "matches"
+
+
+def test_stages_are_named_as_they_are():
+    with pytest.raises(kleene.PlanningError, match=r"unknown stage 'imply_comparison'(.|\n)*did you mean 'imply_comparisons'"):
+        plan_of("PATTERN SEQ(A a, B b)", {"disable": ["imply_comparison"]})
+    with pytest.raises(kleene.PlanningError, match=r"every plan needs the stage 'divide_events'(.|\n)*can be disabled: count"):
+        plan_of("PATTERN SEQ(A a, B b)", {"disable": ["divide_events"]})
+    with pytest.raises(kleene.PlanningError, match=r"'disable' cannot be 7(.|\n)*name stages"):
+        plan_of("PATTERN SEQ(A a, B b)", {"disable": 7})
+
+
+def test_a_draft_that_loses_a_condition_is_refused(monkeypatch: pytest.MonkeyPatch):
+    def forget(draft: Draft) -> None:
+        stages.sort_conditions(draft)
+        draft.lazy = tuple(replace(branch, conditions=()) for branch in draft.lazy)
+
+    broken = [Stage(forget) if stage.decide is stages.sort_conditions else stage for stage in STAGES]
+    monkeypatch.setattr(optimizer, "STAGES", tuple(broken))
+    with pytest.raises(AssertionError, match="decided 0 times"):
+        plan_of("PATTERN SEQ(A a, B b) WHERE a.attr1 < b.attr1", None)

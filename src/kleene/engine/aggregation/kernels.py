@@ -14,6 +14,8 @@ logarithm of the longest range, per span and per question.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kleene.common.arrays import Array
 from kleene.engine.kernels import inlined, kernel
 
@@ -21,6 +23,16 @@ TOTAL, HIGH, LOW, LARGEST = range(4)
 
 LOW_BITS = 32
 LOW_MASK = (1 << LOW_BITS) - 1
+
+
+class Spans(NamedTuple):
+    """Spans in the order of their births; of each its birth, its leaf, and what it contributes."""
+
+    order: Array
+    birth: Array
+    leaf: Array
+    ints: Array
+    floats: Array
 
 
 @inlined
@@ -117,14 +129,10 @@ def _add_range(
 
 @kernel
 def add_alive(
-    order: Array,
-    birth: Array,
-    leaf: Array,
+    spans: Spans,
     first_leaf: Array,
     leaves: Array,
     kinds: Array,
-    ints: Array,
-    floats: Array,
     asked: Array,
     until: Array,
     ranges: Array,
@@ -136,22 +144,22 @@ def add_alive(
 ) -> None:
     """Answers questions, in the order `asked`: question q is about spans born by `until[q]` in a range of leaves.
 
-    Spans are born in `order`; `first_leaf` and `leaves` tell, per leaf, where the leaves of its group begin and how many there
+    `first_leaf` and `leaves` tell, per leaf, where the leaves of its group begin and how many there
     are. `ranges` holds, per question, where its group's leaves begin, how many there are, and the bounds of the range; no range
     is as long as `2**height`, so that nodes which stand for more are not needed.
     """
     born = 0
     for position in range(asked.size):
         q = asked[position]
-        while born < order.size and birth[order[born]] <= until[q]:
-            span = order[born]
+        while born < spans.order.size and spans.birth[spans.order[born]] <= until[q]:
+            span = spans.order[born]
             born += 1
-            own = leaf[span]
+            own = spans.leaf[span]
             root = 2 * first_leaf[own]
             node = leaves[own] + own - first_leaf[own]
             for _ in range(height):
-                _add(kinds, 0, tree, root + node, ints, span)
-                _add_floats(0, floats.shape[1], float_tree, root + node, floats, span)
+                _add(kinds, 0, tree, root + node, spans.ints, span)
+                _add_floats(0, spans.floats.shape[1], float_tree, root + node, spans.floats, span)
                 node >>= 1
                 if node == 0:
                     break

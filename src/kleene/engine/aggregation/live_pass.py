@@ -33,7 +33,7 @@ from kleene.engine.matches.matches import Matches
 from kleene.engine.passes.restored import floats, integers, plain_type, require_names, require_within, values
 from kleene.engine.passes.working_pass import in_partitions
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.aggregation import MatchedPlan
+from kleene.plan.aggregation import MatchThenAggregate
 from kleene.plan.analysis.keys import always_has, positive_components
 
 NEVER = np.iinfo(np.int64).max
@@ -255,7 +255,9 @@ def _lacking(bound: BoundQuery, working: WorkingSet, name: str) -> Array:
 class LivePass:
     """One pass: spans are made of matches and cells, then asked about."""
 
-    def __init__(self, plan: MatchedPlan, measures: Measures, working: WorkingSet, rank: Array, cells: Cells | None) -> None:
+    def __init__(
+        self, plan: MatchThenAggregate, measures: Measures, working: WorkingSet, rank: Array, cells: Cells | None
+    ) -> None:
         bound = plan.bound
         self._bound = bound
         self._measures = measures
@@ -427,10 +429,8 @@ class _Questions:
         order = np.argsort(spans.birth, kind="stable")
         asked = np.argsort(self._until, kind="stable")
         with np.errstate(all="ignore"):  # floats follow IEEE 754
-            kernels.add_alive(
-                order, spans.birth, self._leaf, begin, end - begin, measures.kinds, spans.ints, spans.floats, asked,
-                self._until, self._ranges, height, *tree, *out,
-            )  # fmt: skip
+            lives = kernels.Spans(order, spans.birth, self._leaf, spans.ints, spans.floats)
+            kernels.add_alive(lives, begin, end - begin, measures.kinds, asked, self._until, self._ranges, height, *tree, *out)
         return out
 
     def rows(self, columns: Mapping[str, pa.Array]) -> tuple[Array, Array]:

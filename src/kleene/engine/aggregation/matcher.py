@@ -32,7 +32,7 @@ from kleene.engine.matches.non_overlap import choose
 from kleene.engine.passes.reporting import Evaluation, Pass, ReportingMatcher
 from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS
 from kleene.pattern.conditions import condition_of
-from kleene.plan.aggregation import MatchedPlan
+from kleene.plan.aggregation import MatchThenAggregate
 from kleene.plan.operators import fixed_values, kleene_variables
 
 MANY = 1 << 20
@@ -44,7 +44,7 @@ class MatchAggregator(ReportingMatcher):
 
     def __init__(
         self,
-        plan: MatchedPlan,
+        plan: MatchThenAggregate,
         evaluation: Evaluation,
         events: pa.Schema,
         *,

@@ -24,7 +24,7 @@ from kleene.engine.passes.filter_values import fill_columns
 from kleene.engine.passes.magnitudes import may_overflow
 from kleene.engine.passes.working_pass import WorkingPass
 from kleene.pattern.policies import Output, Strategy
-from kleene.plan.automaton.nfa import NfaPlan
+from kleene.plan.patterns import NfaPlan
 
 STRATEGIES = {
     Strategy.SKIP_TILL_ANY_MATCH: kernels.ANY,
@@ -60,7 +60,7 @@ class Automata:
 
 
 def _bits(plan: NfaPlan) -> dict[tuple[str, str], int]:
-    """The bit of each (variable, role) in a row's mask, in the order of `NfaPlan.scanned`."""
+    """The bit of each (variable, role) in a row's mask, in the order of `PatternPlan.scanned`."""
     bits: dict[tuple[str, str], int] = {}
     for event, _ in plan.scanned:
         role = "negative" if event.negated else "take" if (event.variable, "begin") in bits else "begin"

@@ -42,7 +42,7 @@ from kleene.engine.matches.kernels.identity import FIRST_FACTOR, add_events, fin
 from kleene.engine.matches.kernels.lists import sum_integers
 from kleene.engine.matches.matches import Matches
 from kleene.engine.matches.output import EventHashes, WrittenPlan, query_seed
-from kleene.plan.automaton.nfa import NfaPlan
+from kleene.plan.patterns import NfaPlan
 
 Variables = tuple[tuple[str, bool], ...]
 """The variables of a query in order: (name, whether it is Kleene)."""
@@ -303,31 +303,26 @@ class Counted:
         self.nodes = nodes
         self.ends = ends
         self._horizons = horizons
-        self._times = times
         size = nodes.shape[1]
-        self._totals, self._oldest, self._forks = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
-        kernels.count_histories(nodes, self._totals, self._oldest, self._forks)
-        cut = bool((times.take(self._oldest.take(ends)) <= horizons).any())
+        totals, oldest, forks = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
+        kernels.count_histories(nodes, totals, oldest, forks)
+        cut = bool((times.take(oldest.take(ends)) <= horizons).any())
         room = size if cut else 0
-        self._olders, self._jumps = np.empty(room, np.int32), np.empty(room, np.int32)
+        olders, jumps = np.empty(room, np.int32), np.empty(room, np.int32)
         if cut:
-            kernels.lift(nodes, self._oldest, self._forks, self._olders, self._jumps, np.empty(room, np.int32))
-        self._stamps, self._live = np.zeros(room, np.int64), np.empty(room, np.int64)
-        self._starts, self._stack = np.empty(room, np.int32), np.empty(room, np.int32)
+            kernels.lift(nodes, oldest, forks, olders, jumps, np.empty(room, np.int32))
+        self._histories = kernels.Histories(times, nodes, totals, oldest, forks, olders, jumps)
+        stamps, live = np.zeros(room, np.int64), np.empty(room, np.int64)
+        self._marks = kernels.Marks(stamps, live, np.empty(room, np.int32), np.empty(room, np.int32))
         self.counts, self.since = np.empty(ends.size, np.int64), np.empty(ends.size, np.int32)
-        kernels.count_ends(ends, horizons, *self._counting, self.counts, self.since)
-
-    @property
-    def _counting(self) -> tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array]:
-        known = (self._times, self.nodes, self._totals, self._oldest, self._forks, self._olders, self._jumps)
-        return (*known, self._stamps, self._live, self._starts, self._stack)
+        kernels.count_ends(ends, horizons, self._histories, self._marks, self.counts, self.since)
 
     def draw(self, entries: Array, within: Array) -> Iterator[tuple[Array, Array]]:
         """The matches with the given ends and numbers, in blocks of chains: (nodes, the last node of each)."""
         begin, room = 0, 1 << 12
         while begin < entries.size:
             chains, lasts = np.empty((FIELDS, room), np.int32), np.empty(entries.size - begin, np.int32)
-            done = kernels.draw(entries, within, begin, self.ends, self._horizons, *self._counting, chains, lasts)
+            done = kernels.draw(entries, within, begin, self.ends, self._horizons, self._histories, self._marks, chains, lasts)
             if done:
                 yield chains, lasts[:done]
             else:

@@ -6,7 +6,6 @@ Runs are rebuilt in each pass, from the events that a live run may have started 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +16,8 @@ from kleene.engine.automaton.compressed import CompressedWriter
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.matcher import Found, Metrics
 from kleene.engine.matches.matches import Matches
-from kleene.engine.passes.reporting import PatternMatcher
-from kleene.plan.automaton.nfa import NfaPlan
+from kleene.engine.passes.reporting import Pass, PatternMatcher
+from kleene.plan.patterns import NfaPlan, runs_automata
 
 
 class AutomatonEvaluation:
@@ -52,12 +51,14 @@ class CompressedMatcher(PatternMatcher):
     """A matcher whose rows have many matches each."""
 
     def _make_writer(self, events: pa.Schema) -> CompressedWriter:
+        assert runs_automata(self._plan)
         return CompressedWriter(self._plan, events)
 
-    def _report(self, run: Any, watermark: int | None) -> Iterator[Found]:
+    def _report(self, run: Pass, watermark: int | None) -> Iterator[Found]:
         if any(branch.negation is not None for branch in self._plan.branches) or self._chosen_later(run):
             yield from super()._report(run, watermark)
             return
+        assert isinstance(run, AutomatonPass)
         for index in range(len(self._plan.branches)):
             for found in run.detections(index, self._working.kept):
                 rows = run.write_compressed(self._writer, index, found)
@@ -65,7 +66,7 @@ class CompressedMatcher(PatternMatcher):
                 yield 0, rows
         run.clear_ended()
 
-    def _written(self, run: Any, matches: Matches) -> pa.RecordBatch:
+    def _written(self, run: Pass, matches: Matches) -> pa.RecordBatch:
         self.metrics.matches += matches.count
         rows: pa.RecordBatch = self._writer.write_matches(run.events, run.hashes, run.groups.offsets, matches)
         return rows

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from kleene.common.arrays import Array
+from kleene.common.arrays import EVER, LONG_AGO, Array
 from kleene.common.columns import concat
 from kleene.common.errors import DataError
 from kleene.engine.allowance import Allowance
@@ -47,9 +47,6 @@ from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher
 from kleene.plan.counting.chopping import Cuts, Load, Steps, best_cuts, marking_cost, stacks_cost, trie_cost
 from kleene.plan.counting.counters import CounterPlan
 from kleene.plan.counting.shared_counters import SharedCounters
-
-EVER = np.iinfo(np.int64).max
-LONG_AGO = np.iinfo(np.int64).min
 
 DIVIDED_ROWS = 1 << 20
 """How many events of many partitions are taken in at a time."""

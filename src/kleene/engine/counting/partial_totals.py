@@ -15,23 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kleene.common.arrays import Array
+from kleene.common.arrays import EVER, LONG_AGO, Array
 from kleene.common.columns import decoded
 from kleene.common.schema import EventSchema
-from kleene.engine.counting.counters import EVER, LONG_AGO, CounterMatcher, CounterPass
+from kleene.engine.counting.counters import CounterMatcher, CounterPass
 from kleene.engine.counting.kernels.counting import LARGEST, NONE
 from kleene.engine.counting.kernels.totals import Span
-from kleene.engine.counting.program import Slot
 from kleene.engine.counting.totals import Division, Points, Rows, add_up
-from kleene.engine.counting.values import (
-    Attributes,
-    ItemSlots,
-    WeightColumns,
-    changed,
-    require_stable,
-    value_columns,
-    wanted_of,
-)
+from kleene.engine.counting.values import changed, require_stable, value_columns, wanted_of_any
 from kleene.engine.events.grouping import group_rows
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.matcher import Found
@@ -44,31 +35,18 @@ EXPIRY, END, TRIGGER = 0, 1, 2
 """What a change is: a start event expires; a negative event ends matches; a trigger, at which a row is written."""
 
 
-def slots_of(plan: CounterPlan, events: pa.Schema) -> tuple[tuple[Slot, ...], tuple[ItemSlots, ...], Attributes]:
-    """The slots of a plan over any events, how its items are read from them, and attributes to read them by."""
-    attributes = Attributes(plan.bound, _NoEvents(plan, events), 0)
-    wanted, items = wanted_of(plan, range(len(plan.scanned)), attributes, WeightColumns(), cautious=True)
-    return wanted.slots, items, attributes
-
-
-class _NoEvents(WorkingSet):
-    """Columns without rows."""
-
-    def __init__(self, plan: CounterPlan, events: pa.Schema) -> None:
-        super().__init__(plan.bound.schema, plan.columns)
-        self._events = events
-
-    def column(self, name: str) -> pa.Array:
-        return pa.nulls(0, value_type(self._events.field(name).type))
-
-
-def change_names(plan: CounterPlan, slots: tuple[Slot, ...]) -> tuple[list[str], list[str], list[str]]:
-    """The columns of changes after `at` and `kind`: those of `order_by`, of GROUP BY, and of slots."""
-    schema, query = plan.bound.schema, plan.bound.query
-    return (
-        [f"o{number}" for number in range(len(schema.order_by))],
-        [f"g{number}" for number in range(len(query.group_by))],
-        [f"{'f' if slot.is_float else 'v'}{number}" for number, slot in enumerate(slots)],
+def change_schema(plan: CounterPlan, events: pa.Schema) -> pa.Schema:
+    """The columns of changes: when and what, and then those of `order_by` (o0, ...), of GROUP BY (g0, ...) and of slots (v0,
+    ..., of floats f0, ...). By `turn` expiries come before what events do.
+    """
+    bound, slots = plan.bound, wanted_of_any(plan, events)[0].slots
+    kept = {"o": bound.schema.order_by, "g": bound.query.group_by}
+    return pa.schema(
+        [
+            *(("at", pa.int64()), ("kind", pa.int8()), ("turn", pa.int8())),
+            *((f"{mark}{i}", value_type(events.field(name).type)) for mark in kept for i, name in enumerate(kept[mark])),
+            *((f"f{i}", pa.float64()) if slot.is_float else (f"v{i}", pa.int64()) for i, slot in enumerate(slots)),
+        ]
     )
 
 
@@ -80,7 +58,8 @@ class ChangeMatcher(CounterMatcher):
 
     def __init__(self, plan: CounterPlan, events: pa.Schema, **tuning: Any) -> None:
         super().__init__(alone(plan), events, **tuning)
-        self._slots = slots_of(plan, events)[0]
+        self._slots = wanted_of_any(plan, events)[0].slots
+        self._schema = change_schema(plan, events)
 
     def _counted(self, rows: int, until: int) -> Iterator[Found]:
         require_stable(self._shared.plans[0], self._working, rows)
@@ -92,18 +71,15 @@ class ChangeMatcher(CounterMatcher):
                 yield 0, self._batch(changes, kind)
 
     def _batch(self, changes: Rows, kind: Array) -> pa.RecordBatch:
-        plan, working = self._shared.plans[0], self._working
-        places, groups, values = change_names(plan, self._slots)
-        columns = {"at": pa.array(changes.instants), "kind": pa.array(kind)}
-        for name, column in zip(places, plan.bound.schema.order_by, strict=True):
-            gathered = working.gather(column, changes.events)
-            columns[name] = pa.nulls(len(gathered), gathered.type) if kind[0] == EXPIRY else gathered
-        for name, column in zip(groups, plan.bound.query.group_by, strict=True):
-            columns[name] = working.gather(column, changes.events)
-        for number, name in enumerate(values):
-            source = changes.floats if name[0] == "f" else changes.values
-            columns[name] = pa.array(source[number])
-        return pa.RecordBatch.from_pydict({name: decoded(item) for name, item in columns.items()})
+        bound, working = self._shared.plans[0].bound, self._working
+        places = [working.gather(name, changes.events) for name in bound.schema.order_by]
+        if kind[0] == EXPIRY:
+            places = [pa.nulls(len(place), place.type) for place in places]
+        groups = [working.gather(name, changes.events) for name in bound.query.group_by]
+        values = [(changes.floats if slot.is_float else changes.values)[number] for number, slot in enumerate(self._slots)]
+        numbers = (pa.array(item) for item in (changes.instants, kind, np.minimum(kind, 1)))
+        columns = [*numbers, *map(decoded, (*places, *groups)), *map(pa.array, values)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
 class _ChangePass(CounterPass):
@@ -135,6 +111,14 @@ class _ChangePass(CounterPass):
 # --- the total of tasks -----------------------------------------------------------------------------------------------
 
 
+def added_up(plan: CounterPlan, events: pa.Schema, changes: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of the query, from the changes of all tasks in order."""
+    matcher = TotalMatcher(plan, events)
+    for batch in changes:
+        yield from matcher.feed(batch)
+    yield from matcher.finish()
+
+
 class TotalMatcher:
     """Takes the changes of all tasks in stream order, each with the number of its `task`; yields the rows of the query."""
 
@@ -142,14 +126,15 @@ class TotalMatcher:
         self._plan = plan
         self._run_rows = run_rows
         self._writer = AggregateWriter(plan.bound, events)
-        self._slots, self._items, self._attributes = slots_of(plan, events)
-        self._kinds = np.array([slot.kind for slot in self._slots], np.int64)
-        self._places, self._groups, self._names = change_names(plan, self._slots)
-        schema = EventSchema({}, "at", order_by=tuple(self._places), time_unit=None)
-        self._working = WorkingSet(schema, ["at", "kind", *self._places, *self._groups, *self._names, "task"])
+        wanted, self._items, self._attributes = wanted_of_any(plan, events)
+        self._kinds = np.array([slot.kind for slot in wanted.slots], np.int64)
+        columns = change_schema(plan, events).names
+        places, self._groups, self._names = ([name for name in columns[3:] if name[0] in marks] for marks in ("o", "g", "vf"))
+        schema = EventSchema({}, "at", order_by=tuple(places), time_unit=None)
+        self._working = WorkingSet(schema, [*columns, "task"])
         self._tasks = np.empty(0, np.int64)
-        self._values = np.empty((len(self._slots), 0), np.int64)
-        self._floats = np.empty((len(self._slots), 0))
+        self._values = np.empty((self._kinds.size, 0), np.int64)
+        self._floats = np.empty((self._kinds.size, 0))
         self.output_schema = self._writer.schema
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -182,7 +167,7 @@ class TotalMatcher:
 
     def _columns(self, rows: int) -> tuple[Array, Array]:
         """The values of slots at the changes."""
-        values, floats = np.zeros((len(self._slots), rows), np.int64), np.zeros((len(self._slots), rows))
+        values, floats = np.zeros((self._kinds.size, rows), np.int64), np.zeros((self._kinds.size, rows))
         for number, name in enumerate(self._names):
             (floats if name[0] == "f" else values)[number] = self._working.column(name).to_numpy()[:rows]
         return values, floats

@@ -22,6 +22,7 @@ from kleene.engine.matches.aggregate_output import (
     WIDE,
     average_column,
     total_column,
+    value_type,
     wide_average_column,
     wide_total_column,
 )
@@ -214,6 +215,23 @@ def wanted_of(
         # A negative event that ends the matches of one partition changes what the others' triggers, and expiries, see.
         asked.update(plan.last_negatives)
     return Wanted(paths, mask_of(bits[bit] for bit in asked), tuple(slots)), tuple(items)
+
+
+def wanted_of_any(plan: CounterPlan, events: pa.Schema) -> tuple[Wanted, tuple[ItemSlots, ...], Attributes]:
+    """What a plan wants over any events of a schema, how its items are read, and attributes to read them by."""
+    attributes = Attributes(plan.bound, _NoEvents(plan, events), 0)
+    return *wanted_of(plan, range(len(plan.scanned)), attributes, WeightColumns(), cautious=True), attributes
+
+
+class _NoEvents(WorkingSet):
+    """Columns without rows."""
+
+    def __init__(self, plan: CounterPlan, events: pa.Schema) -> None:
+        super().__init__(plan.bound.schema, plan.columns)
+        self._events = events
+
+    def column(self, name: str) -> pa.Array:
+        return pa.nulls(0, value_type(self._events.field(name).type))
 
 
 def value_columns(

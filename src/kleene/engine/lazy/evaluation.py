@@ -1,12 +1,14 @@
 """Lazy evaluation in execution: how events are bound is chosen for the events of each pass.
 
 `kleene.engine.lazy.order_planner` compares the orders of a chain or tree with active instance stacks. A pass over few rows
-takes stacks, if the query is a plain sequence; its plan for stacks is made when it first does.
+takes stacks, if the query is a plain sequence; they are compiled when it first does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from kleene.engine.allowance import Allowance
 from kleene.engine.events.working_set import WorkingSet
@@ -14,8 +16,18 @@ from kleene.engine.lazy.lazy_pass import LazyPass, Programs
 from kleene.engine.lazy.order_planner import OrderPlanner
 from kleene.engine.matcher import Metrics
 from kleene.engine.passes.reporting import Pass
-from kleene.engine.sequence.stacks import StackEvaluation
-from kleene.plan.lazy.lazy import LazyPlan
+from kleene.engine.passes.working_pass import Grouped
+from kleene.plan.patterns import LazyPlan
+
+
+class PassesOver(Protocol):
+    """Finds matches in rows that may have been grouped before."""
+
+    def over(
+        self, working: WorkingSet, metrics: Metrics, allowance: Allowance, block: int, grouped: Grouped | None = None
+    ) -> Pass:
+        """A pass; `grouped` are the rows by the partition of the plan, if that is known."""
+        ...
 
 
 class LazyEvaluation:
@@ -24,11 +36,13 @@ class LazyEvaluation:
     candidates = False
     ends_later = False
 
-    def __init__(self, plan: LazyPlan) -> None:
+    def __init__(self, plan: LazyPlan, make_stacks: Callable[[], PassesOver] | None = None) -> None:
+        """`make_stacks` gives the evaluation of the same plan by stacks, for a plan that they are offered to."""
         self.plan = plan
         self.planner = OrderPlanner(plan)
         self._programs: Programs | None = None
-        self._stacks: StackEvaluation | None = None
+        self._make_stacks = make_stacks
+        self._stacks: PassesOver | None = None
 
     @property
     def chosen(self) -> str:
@@ -42,9 +56,9 @@ class LazyEvaluation:
         if not self.planner.takes_stacks:
             return looked or in_order()
         if self._stacks is None:
-            self._stacks = StackEvaluation(self.plan.sequence())
-        shared = looked is not None and self._stacks.plan.partition == self.plan.partition
-        return self._stacks.over(working, metrics, allowance, block, looked.grouped if looked and shared else None)
+            assert self._make_stacks is not None
+            self._stacks = self._make_stacks()
+        return self._stacks.over(working, metrics, allowance, block, looked.grouped if looked is not None else None)
 
     def in_order(self, working: WorkingSet, metrics: Metrics, allowance: Allowance, block: int) -> LazyPass:
         """A pass that extends partial matches in the order of the planner."""

@@ -16,6 +16,7 @@ import numpy as np
 from kleene.common.arrays import Array
 from kleene.engine.allowance import Allowance
 from kleene.engine.events.kernels import windows
+from kleene.engine.events.kernels.tables import Stream
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.lazy.kernels import chain as kernels
 from kleene.engine.lazy.kernels import extension
@@ -26,7 +27,8 @@ from kleene.engine.matches.matches import Matches
 from kleene.engine.passes.filter_values import fill_columns
 from kleene.engine.passes.working_pass import NEGATIVE, WorkingPass
 from kleene.plan.lazy.choice import WORTH_SHARING, worth_tables
-from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
+from kleene.plan.lazy.lazy import LazyBranch
+from kleene.plan.patterns import LazyPlan
 
 BLOCK = 1 << 15
 """How many partial matches are extended at a time."""
@@ -125,6 +127,7 @@ class LazyPass(WorkingPass):
     ) -> None:
         """`stretches` are those of an alternative, asked for when its matches are."""
         super().__init__(programs.plan, working, metrics, block, programs.bits)
+        self._plan: LazyPlan = programs.plan
         self._stretches = stretches
         self.allowance = allowance
         self.plan, self.working, self.metrics = programs.plan, working, metrics
@@ -137,6 +140,7 @@ class LazyPass(WorkingPass):
         self.segments = np.empty(rows if parts > 1 else 0, np.int32)
         if parts > 1:
             windows.number_segments(self.groups.offsets, self.segments)
+        self.stream = Stream(self.groups.offsets, self.segments, self.clock, self.rank, self.order_matters)
         self.wanted = np.empty((2, parts), np.int64)
         """Per segment the places that matches may end with."""
         self._tables: Array | None = None
@@ -320,8 +324,10 @@ class BranchRun:
         low, high = np.empty(block.count, np.int64), np.empty(block.count, np.int64)
         self._looked_up += block.count
         self._make_tables(block.count)
-        stream = (run.groups.offsets, run.segments, run.clock, run.rank)
-        scopes = (run.wanted, self._bounds, self._before, self.starts, self.candidates, run.alive, run.groups.order)
+        within = kernels.Window(run.window, self._bounds, run.wanted)
+        candidates = kernels.Candidates(self.starts, self.candidates, self._before)
+        alive = kernels.Alive(run.alive, run.groups.order)
+        scopes = kernels.Scopes(low, high)
         if component >= 0:
             slots = program.scope_slots(component, bound_set)
             freshness = kernels.ANYWHERE
@@ -331,33 +337,47 @@ class BranchRun:
                 freshness = kernels.IF_NONE
             chosen, asked, reads = np.array([component]), np.array([active]), program.read_slots(component, active, further)
             evaluations = kernels.find_scopes(
-                component, *slots, freshness, block.count, block.parts, *stream, run.order_matters, run.window, *scopes, low,
-                high,
-            )  # fmt: skip
+                component, slots, freshness, block.count, block.parts, run.stream, within, candidates, alive, scopes
+            )
         else:
-            singles = self._everything & ~self._kleene
             chosen, asked = np.empty(block.count + 1, np.int64), np.empty(block.count + 1, np.int64)
             reads = chosen[:0]
             evaluations = kernels.choose_scopes(
-                singles, self._everything, program.ends, block.count, block.parts, block.sets, program.slots, program.relation,
-                program.needs, program.via, program.compiled, self._shares, *stream, run.window, *scopes, low, high, chosen,
-                asked, self._sizes, self._promised,
-            )  # fmt: skip
+                self._tree(), block.count, block.parts, block.sets, run.stream, within, candidates, alive, scopes, chosen, asked
+            )
         run.metrics.evaluations += int(evaluations)
         state = np.zeros(3, np.int64)
+        how = extension.Extension(further, chosen, asked, reads, WORTH_SHARING, bound_set, program.slots, program.distinct)
+        given, extended = extension.Parts(block.parts, block.sets), extension.Parts(out.parts, out.sets)
+        deciding = extension.Decided(self._bound, self._selected)
         while True:
             status = extension.extend(
-                further, chosen, asked, reads, WORTH_SHARING, block.count, block.parts, block.sets, program.slots,
-                program.distinct, bound_set, low, high, self.candidates, self._bound, self._selected, state, out.parts,
-                out.sets, program.filter, self._rows, *run.filled,
-            )  # fmt: skip
-            run.note_overflow(run.filled[3])
+                how, block.count, given, low, high, self.candidates, deciding, state, extended, program.filter, run.filled
+            )
+            run.note_overflow(run.filled.constants)
             out.count = int(state[extension.COUNT])
             run.allowance.made(out.count)
             if out.count:
                 yield out
             if status == extension.DONE:
                 break
+
+    def _tree(self) -> kernels.Tree:
+        """What the choice of the next component is made by."""
+        program = self.program
+        return kernels.Tree(
+            choices=self._everything & ~self._kleene,
+            everything=self._everything,
+            ends=program.ends,
+            slots=program.slots,
+            relation=program.relation,
+            needs=program.needs,
+            via=program.via,
+            compiled=program.compiled,
+            shares=self._shares,
+            sizes=self._sizes,
+            promised=self._promised,
+        )
 
     def _elements(self, steps: Sequence[Step], depth: int, dynamic: int, first: Block) -> Iterator[Matches]:
         """Completes partial matches that have just got the first element of a Kleene component, for every choice of more."""

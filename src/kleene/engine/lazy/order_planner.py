@@ -24,9 +24,10 @@ from kleene.engine.lazy.lazy_pass import LazyPass, Stretch
 from kleene.engine.lazy.sample import Sample
 from kleene.engine.passes.observe import bits_of, span_of
 from kleene.plan.lazy.choice import best_chain, cost_of, model_of, order_of, stacks
-from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
+from kleene.plan.lazy.lazy import LazyBranch
 from kleene.plan.order.cost import Model, steps
 from kleene.plan.order.statistics import Statistics, window_in_units
+from kleene.plan.patterns import LazyPlan
 
 FEW_ROWS = 2_000
 """Fewer rows are not worth a look: stacks, or the rarest component first."""
@@ -38,43 +39,42 @@ CHANGED = 1.5
 """Statistics that differ by more than this factor make a new plan."""
 
 MEASURED = ((128, 2e6), (1_024, 4e7))
-"""(tuples, nanoseconds): number of tuples on which a selectivity is sampled, about 1 us each, if the steps that it may change
-are expected to take longer than that. A sample of few shows where more are needed.
+"""(tuples, nanoseconds): how many tuples decide about the selectivity of a condition, some 1 us each, if the steps that it may
+change are expected to take longer than that. What was measured on few tells where more are needed.
 """
 
 UNASKED = 5.0
-"""Factor by which all steps must outlast the measuring for conditions to be sampled that the order does not evaluate, but
-another one might."""
+"""If all steps take N times longer, conditions are measured too that the order does not ask: another one might."""
 
 BY_LUCK = 1.5
-"""Safety factor on sampled selectivity, so that a few lucky tuples do not make a condition look selective."""
+"""How many more tuples might have satisfied a condition: what is left to do is not taken to be little because of a few."""
 
 EVERY = 8
-"""Number of passes after which selectivities are measured again, or earlier when rates have changed."""
+"""Selectivities are measured again after N passes, or when rates have changed."""
 
 KEYS = 512
 """Of how many events the partition is looked at before anything is measured."""
 
 SLICE_ROWS = 256
 MOST_SLICES = 4_096
-"""Minimum rows of a slice in which rates are counted, and maximum number of slices."""
+"""The fewest rows of a slice in which rates are counted, and the most slices."""
 
 TOGETHER = 32
-"""Slices that share one plan, or as many as cover `FEWEST_WINDOWS` windows."""
+"""The fewest slices that are planned for together; more if `FEWEST_WINDOWS` take more."""
 
 BY_CHANCE = 4.0
 """Counts that differ by fewer standard deviations are alike."""
 
 FEWEST_WINDOWS = 4
-"""Minimum length of a stretch in windows, since a cut costs about a window."""
+"""The fewest windows of a stretch, for a cut costs about a window."""
 
 WORTH_CUTTING = 1.5
-"""Cost ratio to the best order from which a slice is planned separately from the previous one."""
+"""A slice is planned for by itself if the order of the slice before it costs more than N times the best."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How one branch is evaluated in the current pass."""
+    """How one branch is evaluated in this pass."""
 
     stretches: tuple[Stretch, ...]
     nanoseconds: float
@@ -127,7 +127,7 @@ class OrderPlanner:
         return run
 
     def stretches(self, index: int) -> tuple[Stretch, ...]:
-        """How the matches of a branch are found in the current pass."""
+        """How the matches of a branch are found in this pass."""
         return self._choices[index].stretches
 
     @property
@@ -150,7 +150,7 @@ class OrderPlanner:
         return any(self._plan.order_of(branch) is None and len(branch.components) > 1 for branch in self._plan.branches)
 
     def _count(self, working: WorkingSet) -> None:
-        """Counts the rates of the current events, whatever they were before."""
+        """Counts rates: those of the events of this pass, whatever they were before."""
         span = span_of(self._plan.bound, working)
         counts = zip(self._bits, self._counts.sum(axis=1).tolist(), strict=True)
         rates = {variable: count / span for variable, count in counts}
@@ -198,9 +198,9 @@ class OrderPlanner:
     def _to_measure(
         self, expected: Statistics, asked: set[str], worth: float, orders: dict[int, tuple[int, ...]]
     ) -> list[tuple[int, int]]:
-        """The branch and number of the conditions that a good order asks next, beyond those that were asked, if the remaining
-        steps take longer than `worth` nanoseconds; of a branch that takes much longer, all others. `orders` are the current
-        ones, by branch: they are found again when they have nothing more to evaluate.
+        """The branch and number of the conditions that a good order asks next, beyond those that were asked, if it takes
+        longer than `worth` nanoseconds from there on; of a branch that takes much longer, all others. `orders` are the present
+        ones, by branch: they are planned again when they have nothing more to ask.
         """
         worth = worth / expected.span if expected.span else 0.0
         for index, branch in enumerate(self._plan.branches):

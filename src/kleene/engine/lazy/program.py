@@ -104,7 +104,7 @@ class LazyProgram:
             have.add(event.variable)
         return tuple(found)
 
-    def _scope_slots(self, component: int, bound_set: int) -> tuple[Array, Array, Array, Array]:
+    def _scope_slots(self, component: int, bound_set: int) -> kernels.Slots:
         """Which slots of the bound components bound the scope of a component: those of the events that it comes right after and
         right before, and those that may be the first and the last of all.
         """
@@ -116,9 +116,12 @@ class LazyProgram:
         following = [one for one in after if not any((other, one) in precedes for other in after)]
         first = [one for one in have if not any((other, one) in precedes for other in have)]
         last = [one for one in have if not any((one, other) in precedes for other in have)]
-        return (
-            self.slots[1, nearest], self.slots[0, following], self.slots[0, first], self.slots[1, last],
-        )  # fmt: skip
+        return kernels.Slots(
+            after=self.slots[1, nearest],
+            before=self.slots[0, following],
+            first=self.slots[0, first],
+            last=self.slots[1, last],
+        )
 
     def _read_slots(self, component: int, conditions: int, further: bool) -> Array:
         """The slots of bound events that conditions of the filter read when a component gets its first or a further event."""

@@ -1,4 +1,4 @@
-"""Selectivities, measured with the candidates, the scopes and the filter of a lazy pass.
+"""Selectivities, measured with what a lazy pass has: its candidates, its scopes and its filter.
 
 What the filter decides on single events takes some 0.1 ms a condition; anything else is evaluated on columns.
 """
@@ -84,10 +84,17 @@ class _Events:
         parts, bound_set = self._parts(tuples), sum(1 << self._component[name] for name in tuples)
         low, high = np.empty(parts.shape[1], np.int64), np.empty(parts.shape[1], np.int64)
         kernels.find_scopes(
-            component, *program.scope_slots(component, bound_set), kernels.ANYWHERE, low.size, parts, run.groups.offsets,
-            run.segments, run.clock, run.rank, run.order_matters, run.window, self._everywhere, run.bounds(tabled=False),
-            np.empty((program.count, 0), np.int32), branch.starts, branch.candidates, NOTHING, run.groups.order, low, high,
-        )  # fmt: skip
+            component,
+            program.scope_slots(component, bound_set),
+            kernels.ANYWHERE,
+            low.size,
+            parts,
+            run.stream,
+            kernels.Window(run.window, run.bounds(tabled=False), self._everywhere),
+            kernels.Candidates(branch.starts, branch.candidates, np.empty((program.count, 0), np.int32)),
+            kernels.Alive(NOTHING, run.groups.order),
+            kernels.Scopes(low, high),
+        )
         return low - branch.starts[component], high - branch.starts[component]
 
     def held(self, number: int, tuples: Tuples) -> int | None:
@@ -95,10 +102,15 @@ class _Events:
         run, program = self._run, self.program
         *_, last = tuples
         held = extension.count_held(
-            self._component[last], 1 << number, self._parts(tuples), program.slots, np.empty(program.width + 1, np.int64),
-            program.filter, len(run.working), *run.filled,
-        )  # fmt: skip
-        constants = run.filled[3]
+            self._component[last],
+            1 << number,
+            self._parts(tuples),
+            program.slots,
+            np.empty(program.width + 1, np.int64),
+            program.filter,
+            run.filled,
+        )
+        constants = run.filled.constants
         if constants[OVERFLOW]:  # of tuples that no plan need ever look at
             constants[OVERFLOW] = 0
             return None

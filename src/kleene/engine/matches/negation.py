@@ -27,9 +27,6 @@ MOST_PARTITIONS = 1 << 20
 
 EMPTY = np.empty(0, np.int64)
 
-Intervals = tuple[Array, Array, Array, Array, Array, int, Array, Array]
-"""Of matches, by row: first and last event, the neighbours of the component, keys; the window, time and rank of all rows."""
-
 
 class NegativeIndex:
     """The negative events of one component in a working set, in the order in which a method finds those of a match."""
@@ -107,7 +104,7 @@ class NegativeIndex:
                 held = self._decide(bound, matches, pair_match[:found], pair_row[:found])
                 yield pair_match[:found][held], pair_row[:found][held]
 
-    def _intervals(self, matches: Matches) -> Intervals:
+    def _intervals(self, matches: Matches) -> kernels.Intervals:
         """What the kernels read of the matches, by row."""
         first, last = self._order.take(matches.first), self._order.take(matches.last)
         after = [self._order.take(matches.last_of(variable)) for variable in self._after]
@@ -115,15 +112,17 @@ class NegativeIndex:
         after_rows = np.maximum.reduce(after) if after else EMPTY
         before_rows = np.minimum.reduce(before) if before else EMPTY
         match_keys = self._keys.take(first) if self._keys.size else EMPTY
-        return first, last, after_rows, before_rows, match_keys, self._window, self._ts, self._rank
+        return kernels.Intervals(first, last, after_rows, before_rows, match_keys, self._window, self._ts, self._rank)
 
-    def _probe(self, common: Intervals, begin: int, found: Array, pair_match: Array, pair_row: Array) -> tuple[int, int]:
+    def _probe(
+        self, intervals: kernels.Intervals, begin: int, found: Array, pair_match: Array, pair_row: Array
+    ) -> tuple[int, int]:
         out = (begin, self._by_pairs, found, pair_match, pair_row)
         if self._method == "key_index":
-            return kernels.probe(*common, self._bounds, self._rows, *out)
+            return kernels.probe(intervals, self._bounds, self._rows, *out)
         if self._method == "time_index":
-            return kernels.probe_times(*common, self._origin, self._width, self._bounds, self._own, self._rows, *out)
-        return kernels.scan(*common, self._own, self._rows, *out)
+            return kernels.probe_times(intervals, self._origin, self._width, self._bounds, self._own, self._rows, *out)
+        return kernels.scan(intervals, self._own, self._rows, *out)
 
     def _decide(self, bound: BoundQuery, matches: Matches, pair_match: Array, pair_row: Array) -> Array:
         """Which pairs of a match and a negative row that is none of its own satisfy all of the component's predicates."""

@@ -19,13 +19,10 @@ from kleene.engine.expressions.failing import Noticed
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.engine.passes.sampling import LOOKED_AT, WorkingRows
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.operators import Event
 from kleene.pattern.predicates import Aggregate, Attribute, Expression, walk
 from kleene.plan.analysis.keys import key_attributes
+from kleene.plan.contract import Scanned
 from kleene.plan.order.statistics import Statistics, ticks_per_unit
-
-Scanned = Sequence[tuple[Event, tuple[Expression, ...]]]
-"""What the scan tests of each event: (component, predicates) per bit of a row's mask."""
 
 PAIRS = 1024
 """How many tuples decide about a condition."""
@@ -157,13 +154,9 @@ def collect_arrow(
 
 def _pieces(events: pa.Table | pa.RecordBatchReader, size: int) -> Iterator[pa.Table]:
     """Consecutive rows, `size` at a time, without copying."""
-    if isinstance(events, pa.Table):
-        for begin in range(0, events.num_rows, size):
-            yield events.slice(begin, size)
-        return
     waiting: list[pa.RecordBatch] = []
     room = size
-    for batch in events:
+    for batch in events.to_reader() if isinstance(events, pa.Table) else events:
         begin = 0
         while begin < batch.num_rows:
             waiting.append(batch.slice(begin, room))

@@ -30,9 +30,11 @@ from kleene.engine.matches.non_overlap import choose
 from kleene.engine.matches.output import EventHashes, MatchWriter
 from kleene.engine.passes.magnitudes import may_overflow
 from kleene.engine.passes.restored import require_names
-from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, ScannedPlan, WorkingMatcher
+from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher
 from kleene.engine.passes.working_pass import in_partitions
 from kleene.pattern.policies import Output, Strategy
+from kleene.plan.contract import Plan
+from kleene.plan.patterns import MatchPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Due:
     non_overlap: bool
 
     @staticmethod
-    def of(plan: Any) -> Due:
+    def of(plan: MatchPlan) -> Due:
         negatives = [item for branch in plan.branches if branch.negation for item in branch.negation.components]
         return Due(
             plan.bound.window,
@@ -131,7 +133,7 @@ class Evaluation(Protocol):
     """Whether a later event may end a match: then NON-OVERLAP is not decided while matches are found."""
 
     @property
-    def plan(self) -> Any:
+    def plan(self) -> MatchPlan:
         """The plan that is evaluated."""
         ...
 
@@ -148,11 +150,11 @@ class Evaluation(Protocol):
 class ReportingMatcher(WorkingMatcher):
     """The part of a matcher that goes over its working set in passes of an evaluation."""
 
-    def __init__(self, plan: ScannedPlan, evaluation: Evaluation, bad_rows: str, run_rows: int, block: int) -> None:
+    def __init__(self, plan: Plan, evaluation: Evaluation, bad_rows: str, run_rows: int, block: int) -> None:
         """`plan` says what of the events is kept; the evaluation has its own, which may be another."""
         super().__init__(plan, bad_rows, run_rows, block)
         self.evaluation = evaluation
-        self._plan: Any = evaluation.plan
+        self._plan = evaluation.plan
         self._due = Due.of(self._plan)
         self._reported: int | None = None
         """With a negated end: matches whose window passed by this time have been reported."""

@@ -72,7 +72,7 @@ class Source(Protocol):
 
 
 def selectivity(source: Source, variables: Iterable[str], held: Callable[[Tuples], int | None], pairs: int) -> float | None:
-    """The share of the tuples in scope for which a condition between some variables holds, by a sample of about `count`.
+    """The share of the tuples in scope for which a condition between some variables holds, by about `pairs` of them.
 
     `held` tells for how many of some tuples it holds. None if it cannot be said, or if there are no tuples.
     """
@@ -159,7 +159,7 @@ def share(held: int, count: int) -> float:
 
 
 def stretches(rows: int, most: int, count: int = STRETCHES) -> Array:
-    """A bounded number of rows, in stretches that are spread evenly.
+    """At most `most` of the rows, in `count` stretches that are spread evenly.
 
     >>> stretches(100, 6, 2)
     array([ 0,  1,  2, 97, 98, 99])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +20,8 @@ from kleene.engine.expressions.failing import Noticed
 from kleene.engine.matcher import BadRows, Found, Matcher, Metrics, State
 from kleene.engine.passes.restored import integers, require_names
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.operators import Event
-from kleene.pattern.predicates import Expression
 from kleene.plan.analysis.keys import key_attributes
-from kleene.plan.limits import Limits
+from kleene.plan.contract import Plan
 
 BLOCK = 1 << 17
 """How many matches, or detecting events, are handed on at a time."""
@@ -36,32 +33,12 @@ RowScan = Callable[[pa.RecordBatch], tuple[Array, Array]]
 """Gives the rows of a batch that matter, in order, and a number for each that says which tests it passes."""
 
 
-class ScannedPlan(Protocol):
-    """What taking events in needs of a plan."""
-
-    @property
-    def bound(self) -> BoundQuery: ...
-    @property
-    def limits(self) -> Limits: ...
-    @property
-    def scanned(self) -> Sequence[tuple[Event, tuple[Expression, ...]]]:
-        """What is tested of each event: (component, predicates) per bit of a row's mask."""
-
-    @property
-    def all_rows(self) -> bool:
-        """Whether events that no component can bind matter."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the events that are read."""
-
-
 def is_compressible(bound: BoundQuery) -> bool:
     """Whether the matches of a query could be given as a match buffer."""
     return not bound.query.aggregates and all(branch.is_sequence for branch in bound.branches)
 
 
-Audit = Callable[[Any, WorkingSet, int | None, int | None], None]
+Audit = Callable[[Plan, WorkingSet, int | None, int | None], None]
 """`audit(plan, working, reported, watermark)` raises if what a pass noted is an error, see `kleene.engine.audit`."""
 
 
@@ -74,9 +51,7 @@ class WorkingMatcher(Matcher, ABC):
     takes_failing = True
     """Whether events stay of which a condition leaves 64 bits: a match may tell whether that is an error."""
 
-    def __init__(
-        self, plan: ScannedPlan, bad_rows: str, run_rows: int, block: int, queries: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, bad_rows: str, run_rows: int, block: int, queries: Sequence[str] | None = None) -> None:
         """`queries` are those that the plan is for, if they are several."""
         self.metrics = Metrics()
         self.allowance = Allowance(queries or (plan.bound.query.name,), plan.limits, compressible=is_compressible(plan.bound))
@@ -88,7 +63,7 @@ class WorkingMatcher(Matcher, ABC):
         self._scan = self._make_scan(plan, bad_rows)
         self._working = WorkingSet(plan.bound.schema, plan.columns, self.noticed)
 
-    def _make_scan(self, plan: ScannedPlan, bad_rows: str) -> RowScan:
+    def _make_scan(self, plan: Plan, bad_rows: str) -> RowScan:
         """What tells the rows of a batch that matter, with `metrics` and `bad_rows` of this matcher."""
         return Scan(
             plan.bound,

@@ -5,7 +5,6 @@ clock, negation, and under NON-OVERLAP where the last reported match ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from kleene.common.arrays import NO_WINDOW, Array
 from kleene.common.errors import DataError
 from kleene.engine.events.grouping import Groups, combined_codes, group_rows, value_codes, without_nulls
+from kleene.engine.events.kernels.tables import Events
 from kleene.engine.events.placed import PlacedColumns
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.filter_constants import OVERFLOW
@@ -27,6 +27,7 @@ from kleene.engine.passes.filter_values import filter_column
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.policies import Strategy
 from kleene.pattern.predicates import Literal
+from kleene.plan.patterns import MatchPlan
 
 NEGATIVE = "negative"
 """The role of a negative component's bit; any other role is a positive component's."""
@@ -75,7 +76,7 @@ class WorkingPass:
 
     def __init__(
         self,
-        plan: Any,
+        plan: MatchPlan,
         working: WorkingSet,
         metrics: Metrics,
         block: int,
@@ -83,7 +84,7 @@ class WorkingPass:
         grouped: Grouped | None = None,
     ) -> None:
         """`bits` gives the bit of each (variable, role) in a row's mask; `grouped` are the rows by partition, if known."""
-        self._plan: Any = plan
+        self._plan: MatchPlan = plan
         self._bits = bits
         self._positive = sum(1 << bit for (_, role), bit in bits.items() if role != NEGATIVE)
         self._working = working
@@ -115,6 +116,12 @@ class WorkingPass:
     def grouped(self) -> Grouped:
         """How rows are grouped, for another pass over the same rows."""
         return self._codes, self.groups
+
+    @property
+    def by_place(self) -> Events:
+        """The events, as kernels read them."""
+        groups = self.groups
+        return Events(groups.order, groups.offsets, groups.ts, self.clock, self.rank, groups.masks, self.tests)
 
     def _test_codes(self) -> Array:
         """Per test a code by place: -1 where the event's type lacks the attribute, -2 where it is NULL."""

@@ -15,7 +15,12 @@ Cost: one push per component that a row can bind; construction visits only insta
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+
 from kleene.common.arrays import Array
+from kleene.engine.events.kernels.tables import Columns, Events
 from kleene.engine.kernels import BlockFilter, inlined, kernel
 
 SEGMENT, POSITION, RESUME, LEVEL, COUNT, PUSHES, VISITS, SEQUENCES, PARTIALS, PATIENCE = range(10)
@@ -28,24 +33,69 @@ TESTED, FILTERED = 1, 2
 """Bits of `checks[level]`: equivalence tests of dynamic filtering, predicates of the block filter."""
 
 
+def new_state(patience: int) -> Array:
+    """`state` at the beginning."""
+    state = np.zeros(STATE_FIELDS, np.int64)
+    state[PATIENCE] = patience
+    return state
+
+
+class Plan(NamedTuple):
+    """Where a plan does its work."""
+
+    window: int
+    window_in_scan: bool
+    window_in_construction: bool
+    transition_tests: bool
+    """Multi-PAIS: an event enters a stack only if the previous one holds an instance that agrees with it on every further test.
+    The stacks of the other attributes are not kept: their intersection with the first attribute's stack is found by testing
+    the instances of that stack.
+    """
+    emit_from: int
+    """The first row whose matches are asked for."""
+    checks: Array
+    """What is decided at each level, see TESTED."""
+
+
+class Stacks(NamedTuple):
+    """The active instance stacks (AIS) of a segment, one for each component; of its own for each value of the partitioning
+    attribute, they are PAIS (section 4.2.1).
+    """
+
+    places: Array
+    """The place of each instance's event."""
+    rip: Array
+    """RIP, the most recent instance in the previous stack: how many of its instances precede this one."""
+    size: Array
+    head: Array
+    """The first instance inside the window when the stack was last looked at, by the window in the scan."""
+    low: Array
+    """The first instance inside the window of the trigger."""
+
+
+class Search(NamedTuple):
+    """The depth-first search of construction (section 3.2), by level."""
+
+    selected: Array
+    """The instances that a level's predicates hold for."""
+    current: Array
+    """The candidate that is next, counting down..."""
+    stop: Array
+    """...to this one."""
+    chosen: Array
+    """The place of the event chosen at each level."""
+
+
 @inlined
 def _construct(
     rip: int,
-    checks: Array,
+    plan: Plan,
     tests: Array,
-    stack: Array,
-    stack_rip: Array,
-    low: Array,
-    selected: Array,
-    current: Array,
-    stop: Array,
-    chosen: Array,
+    stacks: Stacks,
+    search: Search,
     state: Array,
     block_filter: BlockFilter,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-    constants: Array,
+    columns: Columns,
     out: Array,
 ) -> int:
     """Depth-first search until all sequences of the trigger are out, or the output is full.
@@ -54,6 +104,13 @@ def _construct(
     candidates of a level are a range of its stack, or a selection of it where predicates are decided there. The trigger is
     written for all its sequences at the end.
     """
+    checks = plan.checks
+    stack = stacks.places
+    low = stacks.low
+    selected = search.selected
+    current = search.current
+    stop = search.stop
+    chosen = search.chosen
     last = chosen.size - 1
     room = out.shape[1]
     level = state[LEVEL] if rip < 0 else last - 1
@@ -88,7 +145,9 @@ def _construct(
                         selected[level, kept] = index
                         kept += 1
                 if kept > 0 and checks[level] & FILTERED:
-                    kept = block_filter(level, chosen, stack, selected, kept, ints, floats, valid, constants)
+                    kept = block_filter(
+                        level, chosen, stack, selected, kept, columns.ints, columns.floats, columns.valid, columns.constants
+                    )
                 current[level] = kept - 1
                 stop[level] = 0
         index = current[level]
@@ -104,7 +163,7 @@ def _construct(
             if checks[level]:
                 index = selected[level, index]
             chosen[level] = stack[level, index]
-            rip = stack_rip[level, index]
+            rip = stacks.rip[level, index]
             level -= 1
             entering = True
             continue
@@ -140,41 +199,25 @@ def _construct(
 
 @kernel
 def active_instance_stacks(
-    order: Array,
-    offsets: Array,
-    ts: Array,
-    rank: Array,
-    mask: Array,
-    window: int,
-    window_in_scan: bool,
-    window_in_construction: bool,
-    emit_from: int,
-    checks: Array,
-    tests: Array,
-    transition_tests: bool,
-    stack: Array,
-    stack_rip: Array,
-    size: Array,
-    head: Array,
-    low: Array,
-    selected: Array,
-    current: Array,
-    stop: Array,
-    chosen: Array,
+    events: Events,
+    plan: Plan,
+    stacks: Stacks,
+    search: Search,
     state: Array,
     block_filter: BlockFilter,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-    constants: Array,
+    columns: Columns,
     out: Array,
 ) -> int:
-    """Sequence scan and construction over (partitioned) active instance stacks; see the module for the layout.
-
-    `transition_tests` is Multi-PAIS: an event enters a stack only if the previous one holds an instance that agrees with it on
-    every further test. The stacks of the other attributes are not kept: their intersection with the first attribute's stack
-    is found by testing the instances of that stack.
-    """
+    """Sequence scan and construction (section 4.1) over (partitioned) active instance stacks; see the module for the layout."""
+    offsets = events.offsets
+    ts = events.ts
+    rank = events.rank
+    tests = events.tests
+    window = plan.window
+    stack = stacks.places
+    size = stacks.size
+    head = stacks.head
+    low = stacks.low
     length = size.size
     last = length - 1
     resumed = state[RESUME] == 1
@@ -191,7 +234,7 @@ def active_instance_stacks(
                 head[component] = 0
                 low[component] = 0
         for position in range(begin, end):
-            bits = mask[position]
+            bits = events.masks[position]
             now = ts[position]
             for component in range(last, -1, -1):
                 if (bits >> component) & 1 == 0:
@@ -200,14 +243,14 @@ def active_instance_stacks(
                 if component > 0 and not resumed:
                     before = component - 1
                     rip = size[before]
-                    if window_in_scan:
+                    if plan.window_in_scan:
                         while head[before] < rip and now - ts[stack[before, head[before]]] >= window:
                             head[before] += 1
                     while rip > head[before] and rank[stack[before, rip - 1]] >= rank[position]:
                         rip -= 1
                     if rip <= head[before]:
                         continue
-                    if transition_tests:
+                    if plan.transition_tests:
                         index = rip - 1
                         while index >= head[before]:
                             same = True
@@ -221,16 +264,16 @@ def active_instance_stacks(
                 if component < last:
                     top = size[component]
                     stack[component, top] = position
-                    stack_rip[component, top] = rip
+                    stacks.rip[component, top] = rip
                     size[component] = top + 1
                     state[PUSHES] += 1
                     continue
                 if not resumed:
-                    if order[position] < emit_from:
+                    if events.order[position] < plan.emit_from:
                         continue
-                    chosen[last] = position
+                    search.chosen[last] = position
                     for level in range(last):
-                        if window_in_construction:
+                        if plan.window_in_construction:
                             while low[level] < size[level] and now - ts[stack[level, low[level]]] >= window:
                                 low[level] += 1
                         else:
@@ -238,10 +281,7 @@ def active_instance_stacks(
                 else:
                     rip = -1
                     resumed = False
-                full = _construct(
-                    rip, checks, tests, stack, stack_rip, low, selected, current, stop, chosen, state,
-                    block_filter, ints, floats, valid, constants, out,
-                )  # fmt: skip
+                full = _construct(rip, plan, tests, stacks, search, state, block_filter, columns, out)
                 if full == OUTPUT_FULL:
                     state[SEGMENT] = segment
                     state[POSITION] = position
@@ -253,30 +293,14 @@ def active_instance_stacks(
 
 @kernel
 def runtime_stack(
-    order: Array,
-    offsets: Array,
-    ts: Array,
-    rank: Array,
-    mask: Array,
-    window: int,
-    window_in_construction: bool,
-    emit_from: int,
-    checks: Array,
-    tests: Array,
+    events: Events,
+    plan: Plan,
     cells: Array,
-    stack: Array,
-    stack_rip: Array,
-    low: Array,
-    selected: Array,
-    current: Array,
-    stop: Array,
-    chosen: Array,
+    stacks: Stacks,
+    search: Search,
     state: Array,
     block_filter: BlockFilter,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-    constants: Array,
+    columns: Columns,
     out: Array,
 ) -> int:
     """The basic algorithm (section 3.2): a cell per event, searched backwards on every accepting event.
@@ -286,6 +310,12 @@ def runtime_stack(
     not active. An accepting event follows, state by state, the self-loops back to the start of the window once, collects the
     events that made transitions, and enumerates their paths. Cost: the window, per state and trigger.
     """
+    offsets = events.offsets
+    ts = events.ts
+    rank = events.rank
+    tests = events.tests
+    stack = stacks.places
+    low = stacks.low
     length = low.size
     last = length - 1
     resumed = state[RESUME] == 1
@@ -300,20 +330,20 @@ def runtime_stack(
                 for component in range(length):
                     active = position > begin and cells[position - 1, component] >= 0
                     # A transition starts from the state before, active in the cell before; the first state always is.
-                    fired = (mask[position] >> component) & 1 == 1
+                    fired = (events.masks[position] >> component) & 1 == 1
                     if component > 0:
                         fired = fired and position > begin and cells[position - 1, component - 1] >= 0
                     cells[position, component] = 2 * position + fired if active or fired else -1
                 accepted = cells[position, last] >= 0 and cells[position, last] & 1 == 1
-                if not accepted or order[position] < emit_from:
+                if not accepted or events.order[position] < plan.emit_from:
                     continue
-                chosen[last] = position
+                search.chosen[last] = position
                 for level in range(last):
                     low[level] = depth
                     # Instances are collected backwards, so each stack fills from its far end towards `low`.
                     cell = position - 1
                     while cell >= begin and cells[cell, level] >= 0:
-                        if window_in_construction and now - ts[cell] >= window:
+                        if plan.window_in_construction and now - ts[cell] >= plan.window:
                             break
                         state[VISITS] += 1
                         if cells[cell, level] & 1:
@@ -325,15 +355,12 @@ def runtime_stack(
                     for index in range(low[level], depth):
                         while below < depth and rank[stack[level - 1, below]] < rank[stack[level, index]]:
                             below += 1
-                        stack_rip[level, index] = below
+                        stacks.rip[level, index] = below
                 rip = depth
                 while rip > low[last - 1] and rank[stack[last - 1, rip - 1]] >= rank[position]:
                     rip -= 1
             resumed = False
-            full = _construct(
-                rip, checks, tests, stack, stack_rip, low, selected, current, stop, chosen, state,
-                block_filter, ints, floats, valid, constants, out,
-            )  # fmt: skip
+            full = _construct(rip, plan, tests, stacks, search, state, block_filter, columns, out)
             if full == OUTPUT_FULL:
                 state[SEGMENT] = segment
                 state[POSITION] = position

@@ -22,7 +22,8 @@ from kleene.engine.matches.matches import Matches
 from kleene.engine.passes.filter_values import fill_columns
 from kleene.engine.passes.working_pass import NEGATIVE, Grouped, WorkingPass
 from kleene.engine.sequence import kernels
-from kleene.plan.sequence import SequencePlan
+from kleene.plan.lazy.lazy import Stacks
+from kleene.plan.patterns import StackPlan
 
 
 class StackEvaluation:
@@ -32,11 +33,12 @@ class StackEvaluation:
     ends_later = False
     chosen = ""
 
-    def __init__(self, plan: SequencePlan) -> None:
+    def __init__(self, plan: StackPlan) -> None:
         self.plan = plan
-        self._filter = build_filter(
-            plan.bound, [event.variable for event in plan.scan.components], plan.construction.predicates
-        )
+        (branch,) = plan.branches
+        assert branch.stacks is not None
+        self._stacks = branch.stacks
+        self._filter = build_filter(plan.bound, branch.variables, self._stacks.predicates)
         roles = [NEGATIVE if event.negated else "begin" for event, _ in plan.scanned]
         self._bits = {
             (event.variable, role): bit for bit, ((event, _), role) in enumerate(zip(plan.scanned, roles, strict=True))
@@ -57,7 +59,7 @@ class StackEvaluation:
         self, working: WorkingSet, metrics: Metrics, allowance: Allowance, block: int, grouped: Grouped | None = None
     ) -> SequencePass:
         """The same; `grouped` are the rows by the partition of the plan, if that is known."""
-        return SequencePass(self.plan, self._filter, self._bits, working, metrics, allowance, block, grouped)
+        return SequencePass(self.plan, self._stacks, self._filter, self._bits, working, metrics, allowance, block, grouped)
 
 
 class SequencePass(WorkingPass):
@@ -67,7 +69,8 @@ class SequencePass(WorkingPass):
 
     def __init__(
         self,
-        plan: SequencePlan,
+        plan: StackPlan,
+        stacks: Stacks,
         program: FilterProgram | None,
         bits: Mapping[tuple[str, str], int],
         working: WorkingSet,
@@ -77,9 +80,10 @@ class SequencePass(WorkingPass):
         grouped: Grouped | None,
     ) -> None:
         super().__init__(plan, working, metrics, block, bits, grouped)
-        self._plan: SequencePlan = plan
+        self._plan: StackPlan = plan
+        self._stacks = stacks
         self._program = program
-        self._variables = [event.variable for event in plan.scan.components]
+        self._variables = plan.branches[0].variables
         self._allowance = allowance
         self.earliest = None if len(self._variables) == 1 else int(working.ts[0])  # alone, an event is a match by itself
 
@@ -90,7 +94,7 @@ class SequencePass(WorkingPass):
 
     def _selected(self, sequences: Array) -> Array:
         """The sequences that satisfy what construction left open."""
-        if self._plan.selection is not None and sequences.shape[1]:
+        if self._stacks.selection and sequences.shape[1]:
             places = dict(zip(self._variables, sequences, strict=True))
             evaluator = Evaluator(
                 self._plan.bound,
@@ -99,11 +103,12 @@ class SequencePass(WorkingPass):
                 self._working.noticed,
             )
             held = np.ones(sequences.shape[1], bool)
-            for predicate in self._plan.selection.predicates:
+            for predicate in self._stacks.selection:
                 held &= evaluator.holds(predicate)
             sequences = sequences[:, held]
-        if self._plan.window_check is not None:
-            within = self.ts[sequences[-1]] - self.ts[sequences[0]] < self._plan.window_check.window
+        window = self._plan.bound.window
+        if window is not None and not self._stacks.window_in_construction:
+            within = self.ts[sequences[-1]] - self.ts[sequences[0]] < window
             sequences = sequences[:, within]
         self._metrics.selected += sequences.shape[1]
         return sequences
@@ -121,47 +126,46 @@ class SequencePass(WorkingPass):
             yield block
 
     def _construct(self, length: int, emit_from: int) -> Iterator[Array]:
-        working, plan = self._working, self._plan
+        working, stacks = self._working, self._stacks
         groups = self.groups
         longest = int(np.diff(groups.offsets).max(initial=0))
-        tests = self._tests()
         checks = np.array(
             [
-                (kernels.TESTED if plan.construction.tests else 0)
-                | (kernels.FILTERED if plan.construction.predicates[level] else 0)
+                (kernels.TESTED if stacks.tests and not stacks.filters_transitions else 0)
+                | (kernels.FILTERED if stacks.predicates[level] else 0)
                 for level in range(length)
             ],
             np.int64,
         )
-        ints, floats, valid, constants = fill_columns(self._program, len(working), self._filter_column, groups.rows)
+        columns = fill_columns(self._program, len(working), self._filter_column, groups.rows)
         block_filter = self._program.block_filter if self._program else no_filter()
-        window = NO_WINDOW if plan.bound.window is None else plan.bound.window
-        cell_rows = len(working) if plan.construction.algorithm == "runtime_stack" else 0
+        limit = self._plan.bound.window
+        cell_rows = len(working) if stacks.algorithm == "runtime_stack" else 0
         self._allowance.hold(8 * length * cell_rows, "the cells of the runtime stack")
-        stack, stack_rip = np.empty((length, longest), np.int64), np.empty((length, longest), np.int64)
-        selected = np.empty((length, longest if checks.any() else 0), np.int64)
-        size, head, low, current, stop, chosen = (np.zeros(length, np.int64) for _ in range(6))
-        state = np.zeros(kernels.STATE_FIELDS, np.int64)
-        state[kernels.PATIENCE] = self._allowance.patience
-        out = np.empty((length, self._block), np.int32)
-        common = (groups.order, groups.offsets, groups.ts, self.rank, groups.masks, window)
-        in_construction = plan.construction.window is not None
-        columns = (block_filter, ints, floats, valid, constants, out)
         cells = np.empty((cell_rows, length), np.int64)
+        events = self.by_place._replace(tests=self._tests())
+        given = kernels.Plan(
+            window=NO_WINDOW if limit is None else limit,
+            window_in_scan=stacks.window_in_scan and limit is not None,
+            window_in_construction=stacks.window_in_construction and limit is not None,
+            transition_tests=stacks.filters_transitions,
+            emit_from=emit_from,
+            checks=checks,
+        )
+        places, rip = np.empty((length, longest), np.int64), np.empty((length, longest), np.int64)
+        size, head, low, current, stop, chosen = (np.zeros(length, np.int64) for _ in range(6))
+        instances = kernels.Stacks(places, rip, size, head, low)
+        search = kernels.Search(np.empty((length, longest if checks.any() else 0), np.int64), current, stop, chosen)
+        state = kernels.new_state(self._allowance.patience)
+        out = np.empty((length, self._block), np.int32)
+        common = (instances, search, state, block_filter, columns, out)
         while True:
             state[kernels.COUNT] = 0
-            if plan.construction.algorithm == "runtime_stack":
-                status = kernels.runtime_stack(
-                    *common, in_construction, emit_from, checks, tests, cells, stack, stack_rip, low, selected, current,
-                    stop, chosen, state, *columns,
-                )  # fmt: skip
+            if stacks.algorithm == "runtime_stack":
+                status = kernels.runtime_stack(events, given, cells, *common)
             else:
-                status = kernels.active_instance_stacks(
-                    *common, plan.scan.window is not None, in_construction, emit_from, checks, tests,
-                    bool(plan.scan.transition_tests), stack, stack_rip, size, head, low, selected, current, stop, chosen,
-                    state, *columns,
-                )  # fmt: skip
-            self._working.noticed.seen |= bool(constants[OVERFLOW])
+                status = kernels.active_instance_stacks(events, given, *common)
+            self._working.noticed.seen |= bool(columns.constants[OVERFLOW])
             self._count(state)
             if state[kernels.COUNT]:
                 yield out[:, : state[kernels.COUNT]]
@@ -177,7 +181,7 @@ class SequencePass(WorkingPass):
         state[[kernels.PUSHES, kernels.VISITS, kernels.SEQUENCES, kernels.PARTIALS]] = 0
 
     def _tests(self) -> Array:
-        names = self._plan.construction.tests or self._plan.scan.transition_tests
+        names = self._stacks.tests
         tests = np.empty((len(names), len(self._working)), np.int64)
         for index, name in enumerate(names):
             codes, _ = value_codes(without_nulls(self._working.column(name)))

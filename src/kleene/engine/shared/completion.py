@@ -19,8 +19,8 @@ from kleene.engine.shared.kernels import Relation
 from kleene.engine.shared.shared_pass import SharedPass
 from kleene.pattern.operators import Event
 from kleene.pattern.predicates import Expression
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi.nodes import Root
+from kleene.plan.patterns import LazyPlan
 
 ROOM = 1 << 15
 """How many lists of elements are made at a time."""

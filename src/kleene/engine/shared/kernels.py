@@ -26,7 +26,9 @@ STREAMED_SLOT, STREAMED_COLUMN, PROBED_SLOT, PROBED_COLUMN, ACCEPTED, FLOATING =
 
 
 class Relation(NamedTuple):
-    """Partial matches, as many as `size`: `parts` has a row per slot."""
+    """What a node of the multi-pattern multitree finds: the partial matches of its subpattern, as many as `size`. `parts` has a
+    row per slot.
+    """
 
     size: int
     parts: Array

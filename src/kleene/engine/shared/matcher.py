@@ -21,13 +21,14 @@ from kleene.engine.matcher import BadRows, Found, Metrics, State
 from kleene.engine.matches.output import MatchWriter
 from kleene.engine.passes.reporting import Due
 from kleene.engine.passes.restored import require_names
-from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, ScannedPlan, WorkingMatcher, is_compressible
+from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher, is_compressible
 from kleene.engine.passes.working_pass import in_partitions
 from kleene.engine.shared.completion import Completion
 from kleene.engine.shared.leaf_scan import LeafScan
 from kleene.engine.shared.planner import REMEMBERED, Planner
 from kleene.engine.shared.program import Comparisons, SharedProgram
 from kleene.engine.shared.shared_pass import SharedPass
+from kleene.plan.contract import Plan
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
 
@@ -72,7 +73,7 @@ class SharedMatcher(WorkingMatcher):
         self.plan: SharedPlan | None = None
         """What the last pass followed."""
 
-    def _make_scan(self, plan: ScannedPlan, bad_rows: str) -> LeafScan:
+    def _make_scan(self, plan: Plan, bad_rows: str) -> LeafScan:
         assert isinstance(plan, PatternGroup)
         return LeafScan(plan, bad_rows, self.metrics, self.bad_rows, self.noticed)
 

@@ -24,13 +24,13 @@ from kleene.engine.passes.sampling import WorkingRows, holds, share, stretches
 from kleene.engine.shared.leaf_scan import LeafScan
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Call, Expression, walk
-from kleene.plan.lazy.lazy import LazyPlan
 from kleene.plan.multi.clauses import normal
 from kleene.plan.multi.cost import DRAWN, ConditionKey, SharedStatistics, condition_key
 from kleene.plan.multi.groups import PatternGroup
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import SEARCHES, MultiOptions, Progress, plan_shared, recosted
-from kleene.plan.order.statistics import FINEST_SELECTIVITY
+from kleene.plan.order.statistics import FINEST_SELECTIVITY, apart
+from kleene.plan.patterns import LazyPlan
 
 PAIRS = 512
 """How many tuples decide about the selectivity of a condition."""
@@ -45,13 +45,13 @@ FEWEST = 20
 """Rates of fewer events than this say nothing."""
 
 WORTH = 0.25
-"""Most time that a search takes, as a share of what the current pass is expected to take with the best plan that needs none."""
+"""Most time that a search takes, as a share of what the pass is expected to take with the best plan that needs none."""
 
 SHORTEST = 0.02
 """Seconds of search that are worth beginning with."""
 
 SHARE = 0.1
-"""The share of the time that is spent on re-planning."""
+"""The share of the time that goes into re-planning."""
 
 REMEMBERED = 16
 """Plans that are kept, as events may become again what they were."""
@@ -166,7 +166,7 @@ class Planner:
         self._ready: SharedPlan | None = None
         self._began = perf_counter()
         self._spent = 0.0
-        """Seconds spent on re-planning."""
+        """Seconds that went into re-planning."""
         self._measuring, self._planning = 0.1, 0.1
         """Seconds that measuring selectivities and making a plan without a search took the last time."""
         self._is_stale, self._wasted = False, 0.0
@@ -267,11 +267,11 @@ class Planner:
         return self._searching is not None and self._searching.is_alive()
 
     def _time(self) -> float:
-        """Seconds left for re-planning."""
+        """Seconds that are left for re-planning."""
         return SHARE * (perf_counter() - self._began) - self._spent
 
     def _observed(self, scan: LeafScan, working: WorkingSet) -> SharedStatistics:
-        """The rates of the current events; selectivities are the known ones, unless there is time to measure them."""
+        """The rates of the events of this pass; selectivities are those known before, unless there is time to measure them."""
         assert self._plan is not None
         if self._time() > MEASURED_LESS * self._measuring:
             return self._measured(scan, working)
@@ -314,5 +314,4 @@ def _apart(one: SharedStatistics, other: SharedStatistics) -> bool:
     if bool(((high >= FEWEST) & (high > CHANGED * np.maximum(low, 1.0))).any()):
         return True
     known = one.selectivities.keys() & other.selectivities.keys()
-    pairs = [sorted((one.selectivities[key], other.selectivities[key])) for key in known]
-    return any(high > CHANGED * max(low, FINEST_SELECTIVITY) for low, high in pairs)
+    return any(apart(one.selectivities[key], other.selectivities[key], FINEST_SELECTIVITY, CHANGED) for key in known)

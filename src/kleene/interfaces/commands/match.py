@@ -19,14 +19,14 @@ from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import say
-from kleene.interfaces.options import BAD_ROWS, EVENTS, PLAN
+from kleene.interfaces.options import BAD_ROWS, EVENTS, PLAN, options_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kleene.engine.matcher import Matcher, Metrics
     from kleene.interfaces.workload.workload import Workload
-    from kleene.plan.optimizer import Plan
+    from kleene.plan.contract import Plan
 
 HELP = "find the matches of a query in files of events"
 DESCRIPTION = "Finds the matches of a query, or aggregates over them, in Parquet, CSV or NDJSON files; shows or writes them."
@@ -159,7 +159,6 @@ def _given_format(arguments: argparse.Namespace) -> str:
 
 def _embedded(arguments: argparse.Namespace, queries: Workload, name: str, paths: list[str], progress: Progress) -> Found:
     from kleene.engine.build import build_matcher
-    from kleene.interfaces.options import options_of
     from kleene.runtime.embedded import match_batches, rows_of
 
     if arguments.others:

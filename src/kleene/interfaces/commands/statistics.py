@@ -16,7 +16,7 @@ from kleene.interfaces.commands import events
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import put, say
-from kleene.interfaces.options import EVENTS
+from kleene.interfaces.options import EVENTS, options_of
 
 if TYPE_CHECKING:
     from kleene.interfaces.query import Query
@@ -73,16 +73,15 @@ def _embedded(arguments: argparse.Namespace, query: Query, paths: list[str], pro
     import pyarrow as pa
 
     from kleene.engine.passes.observe import read_columns
-    from kleene.interfaces.options import options_of
-    from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.options import LazyOptions
+    from kleene.plan.patterns import is_lazy
 
     roles = shared.options(arguments)
     roles["partition_by"] = [*roles.get("partition_by", ()), *query.logical.group_by]
     query = _matching(query)
     schema, _ = events.stream(paths, progress)
     plan = query.plan_for(schema, replace(options_of(roles), plan=LazyOptions()))
-    assert isinstance(plan, LazyPlan)
+    assert is_lazy(plan)
     columns = read_columns(plan.bound, plan.scanned, plan.conditions, plan.partition)
     schema, batches = events.stream(paths, progress, columns)
     if arguments.unsorted:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kleene.common.errors import KleeneError
 from kleene.common.paths import path_segments
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import events, output
@@ -126,8 +127,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _require_fitting(arguments: argparse.Namespace, queries: Workload, source: Any) -> None:
-    """Checks that every query can be answered over events with these columns; readers of an invalid query are skipped."""
-    from kleene.common.errors import KleeneError
+    """That every query can be answered over events with these columns; one that reads those of a faulty one is passed over."""
     from kleene.interfaces.inputs import arrow_schema_of
     from kleene.interfaces.workload.sources import gathered, query_files
     from kleene.interfaces.workload.workload import Workload

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, DataError, Problem
+from kleene.common.schema import Kind, kind_of_arrow
 from kleene.interfaces.inputs import is_spark_frame
 from kleene.interfaces.options import Options
+from kleene.plan.options import AggregateOptions, plan_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,8 +61,6 @@ def own_options(item: Query, options: Options, read: list[Composite]) -> Options
     """The options of one query: INTO needs a row per match; a declared schema gains the composite types that are read; of the
     statistics, its own; a plan for aggregates is for queries that have some.
     """
-    from kleene.plan.options import AggregateOptions, plan_options
-
     output = "verbose" if item.logical.into is not None else options.output
     problems = [
         Problem(
@@ -114,8 +114,6 @@ def common_schema(base: pa.Schema, read: Sequence[Composite]) -> pa.Schema:
 def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type that holds the values of both, if they are of one kind."""
     import pyarrow as pa
-
-    from kleene.common.schema import Kind, kind_of_arrow
 
     if left == right:
         return left

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kleene.interfaces.query import Query
+    from kleene.plan.contract import Plan
     from kleene.plan.multi.search import MultiOptions
-    from kleene.plan.optimizer import Plan
     from kleene.runtime.units import PlannedQuery
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import BindingError, KleeneError, Problem
+from kleene.common.errors import BindingError, KleeneError, PlanningError, Problem
 from kleene.interfaces.inputs import is_spark_frame
 from kleene.interfaces.options import Options
 from kleene.pattern.policies import Strategy
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kleene.interfaces.query import Query
+    from kleene.plan.contract import Plan
     from kleene.plan.distribution.passes import Passes
-    from kleene.plan.lazy.lazy import LazyPlan
     from kleene.plan.multi.cost import SharedStatistics
     from kleene.plan.multi.groups import PatternGroup
     from kleene.plan.multi.nodes import SharedPlan
     from kleene.plan.multi.search import MultiOptions, Progress
-    from kleene.plan.optimizer import Plan
+    from kleene.plan.patterns import LazyPlan
     from kleene.runtime.units import PlannedQuery
 
 
@@ -89,11 +89,11 @@ def shared_plan(item: Query, plan: Plan, options: Options, multi: MultiOptions |
         return None
     if plan.limits.policy != "error" or logical.strategy is not Strategy.SKIP_TILL_ANY_MATCH or options.output != "verbose":
         return None
-    from kleene.plan.lazy.lazy import plan_lazy
     from kleene.plan.multi.groups import is_shareable
+    from kleene.plan.optimizer import plan_matches
     from kleene.plan.options import LazyOptions
 
-    shared = plan_lazy(plan.bound, LazyOptions(), ties=options.ties, limits=plan.limits)
+    shared = plan_matches(plan.bound, LazyOptions(), ties=options.ties, limits=plan.limits)
     return shared if is_shareable(shared) else None
 
 
@@ -132,7 +132,6 @@ class SharedExplanation:
 
     def svg(self) -> str:
         """The shared plan as a picture; of several the one of most queries."""
-        from kleene.common.errors import PlanningError, Problem
         from kleene.explain.shared_drawing import shared_svg
 
         if not self.plans:

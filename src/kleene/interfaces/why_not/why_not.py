@@ -25,11 +25,13 @@ import pyarrow as pa
 from kleene.common.arrays import Array
 from kleene.common.columns import free_name
 from kleene.common.errors import BindingError, DataError, KleeneError, Problem, nearest
-from kleene.common.schema import EventSchema
+from kleene.common.schema import EventSchema, Kind
 from kleene.engine.build import build_matcher
 from kleene.engine.events.scan import Scan
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.interfaces.event_range import Range
+from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
+from kleene.interfaces.options import EventOptions, options_of
 from kleene.interfaces.why_not.misses import Judge, amounts_of, row_evaluator, values_words
 from kleene.interfaces.why_not.report import Cause, Component, Count, Found, Step, WhyNot
 from kleene.interfaces.why_not.stream import Stream, blocks_of, row_keys, shown
@@ -41,9 +43,9 @@ from kleene.pattern.predicates import Aggregate, Attribute, Element, Equivalence
 from kleene.pattern.relax import Constraint, Demand, alone, base, constraints, steps, without
 from kleene.pattern.text import expression_text, pattern_text, value_text, window_text
 from kleene.plan.analysis.keys import key_attributes
-from kleene.plan.automaton.nfa import NfaPlan
 from kleene.plan.limits import Limits
 from kleene.plan.optimizer import make_plan
+from kleene.plan.patterns import runs_automata
 from kleene.runtime.embedded import batches_of, event_stream, in_stream_order, match_batches, rows_of
 from kleene.runtime.encodings import plain_events
 
@@ -68,8 +70,6 @@ LIMITS = Limits(runs=10_000, matches=10_000, nodes=5_000_000, policy="keep_newes
 
 def why_not(query: Query, asked: Any, key: Any, since: Any, until: Any, near: int, options: Mapping[str, Any]) -> WhyNot:
     """The report; see `Query.why_not`."""
-    from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
-
     given = _options(options)
     if near < 1:
         raise BindingError(Problem(f"nearest cannot be {near!r}", hint="it is a number of at least 1"))
@@ -89,7 +89,6 @@ def why_not(query: Query, asked: Any, key: Any, since: Any, until: Any, near: in
 
 
 def _options(options: Mapping[str, Any]) -> Options:
-    from kleene.interfaces.options import EventOptions, options_of
 
     known = EventOptions.__annotations__
     for name in options:
@@ -160,9 +159,9 @@ class _Inquiry:
         """
         bound = self._bind(query)
         plan = make_plan(bound, ties=self._options.ties)
-        if isinstance(plan, NfaPlan):
+        if runs_automata(plan):
             plan = make_plan(bound, ties=self._options.ties, limits=LIMITS)
-        newest = self._table.num_rows if whole else self._affordable(bound, isinstance(plan, NfaPlan))
+        newest = self._table.num_rows if whole else self._affordable(bound, runs_automata(plan))
         matcher = build_matcher(plan, self._table.schema, block=BLOCK)
         names = [item.alias for item in bound.query.returns]
         kept: list[pa.Table] = []
@@ -403,8 +402,6 @@ def _clean(bound: BoundQuery, table: pa.Table, bad_rows: str) -> tuple[pa.Table,
 
 def _with_attribute(schema: EventSchema, name: str) -> EventSchema:
     """The schema with a column of row numbers, which events of all types have."""
-    from kleene.common.schema import Kind
-
     types = None if schema.types is None else {kind: own | {name} for kind, own in schema.types.items()}
     return replace(schema, columns={**schema.columns, name: Kind.INTEGER}, types=types)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
 from kleene.pattern.predicates import Attribute, Comparison, Element, Expression
-from kleene.plan.contract import PlanDefaults
 
 
 def key_attributes(bound: BoundQuery) -> tuple[str, ...]:
@@ -59,26 +58,6 @@ def equality_of(conjunct: Expression) -> tuple[str, str, str] | None:
     if left.element is not Element.SINGLE or right.element is not Element.SINGLE:
         return None
     return left.name, left.variable, right.variable
-
-
-class Partitioned(PlanDefaults):
-    """What plans have in common that divide events by attributes."""
-
-    __slots__ = ()
-
-    bound: BoundQuery
-    partition: tuple[str, ...]
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The attributes by which the input may be distributed."""
-        negatives = [event for event in self.bound.components if event.negated]
-        return tuple(name for name in self.partition if all(is_divided(self.bound, event, name) for event in negatives))
-
-    @property
-    def positives(self) -> tuple[Event, ...]:
-        """The positive components of all branches."""
-        return positive_components(self.bound)
 
 
 def always_has(bound: BoundQuery, event: Event, attribute: str) -> bool:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
-from kleene.common.errors import PlanningError, Problem
 from kleene.common.schema import Kind
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.normalize import Branch, Negative
@@ -19,10 +18,10 @@ from kleene.pattern.operators import Event
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Attribute, Expression, IsNull, Not, transform, variables, walk
 from kleene.pattern.text import expression_text
-from kleene.plan.analysis.keys import Partitioned, always_has, equality_of, equated_attributes, is_divided, key_attributes
-from kleene.plan.contract import Scanned, Transformation
+from kleene.plan.analysis.keys import always_has, equality_of, equated_attributes, is_divided, key_attributes
+from kleene.plan.contract import Plan, PlanDefaults, Scanned, Transformation
 from kleene.plan.limits import DEFAULT_LIMITS, Limits
-from kleene.plan.operators import MOST_BITS, fixed_values
+from kleene.plan.operators import fixed_values, require_few_tests
 from kleene.plan.options import AggregateOptions
 
 
@@ -41,7 +40,7 @@ Path = tuple[Position, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class CounterPlan(Partitioned):
+class CounterPlan(PlanDefaults):
     """Prefix counters for every alternative of a pattern."""
 
     bound: BoundQuery
@@ -62,7 +61,7 @@ class CounterPlan(Partitioned):
     """Other queries of the workload that are counted in the same pass."""
     limits: Limits = DEFAULT_LIMITS
 
-    kind = "counters"
+    kind = evaluation = "counters"
     all_rows = False
     total_order = False
     ties = "error"
@@ -72,6 +71,16 @@ class CounterPlan(Partitioned):
     def reach(self) -> int:
         assert self.bound.window is not None
         return self.bound.window + 1  # what has just left the window changes the value
+
+    @property
+    def has_summaries(self) -> bool:  # type: ignore[override]
+        """Not by partition, and only what means the same in all tasks."""
+        return not self.partition and not self.compares_texts
+
+    @property
+    def has_totals(self) -> bool:  # type: ignore[override]
+        """Where no key divides the partitions, and a change of one need not be told apart from another of its instant."""
+        return bool(self.partition) and not (self.keys or self.compares_texts or self.ends_at_expiry)
 
     @property
     def shares_counters(self) -> bool:  # type: ignore[override]
@@ -113,6 +122,11 @@ class CounterPlan(Partitioned):
         groups = [Attribute(self.paths[0][0].variable, name) for name in query.group_by]
         time = Attribute(self.paths[0][0].variable, self.bound.schema.time)
         return Transformation(tuple((item.name, item) for item in (*read, *groups, time)))
+
+
+def is_counted(plan: Plan) -> TypeGuard[CounterPlan]:
+    """Whether counters answer the query of a plan."""
+    return plan.evaluation == "counters"
 
 
 def obstacles(bound: BoundQuery) -> tuple[str, ...]:
@@ -186,9 +200,7 @@ def plan_counters(bound: BoundQuery, options: AggregateOptions, limits: Limits |
     paths = tuple(_path(branch, tests) for branch in bound.branches)
     last = [branch.positives[-1] for branch in bound.branches]
     triggers = tuple(sorted({bit for event in last for bit in (tests.bit(event), tests.bit(event, alone=True))}))
-    if len(tests.scanned) > MOST_BITS:
-        message = f"the pattern has {len(tests.scanned)} different components; {MOST_BITS} are supported"
-        raise PlanningError(Problem(message, bound.query.pattern.span, "split the query into several"), bound.query.text)
+    require_few_tests(bound, len(tests.scanned), "different components")
     scanned, columns = tuple(tests.scanned), _columns(bound)
     return CounterPlan(bound, options, paths, scanned, triggers, partition, columns, limits=limits or DEFAULT_LIMITS)
 

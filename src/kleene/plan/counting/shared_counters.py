@@ -12,7 +12,7 @@ from kleene.pattern.operators import Sequence as SequencePattern
 from kleene.pattern.predicates import Expression
 from kleene.plan.analysis.keys import key_attributes
 from kleene.plan.contract import Plan, PlanDefaults, Scanned, Transformation
-from kleene.plan.counting.counters import CounterPlan, anonymous
+from kleene.plan.counting.counters import CounterPlan, anonymous, is_counted
 from kleene.plan.limits import Limits
 from kleene.plan.operators import MOST_BITS, renamed
 from kleene.plan.options import AggregateOptions
@@ -31,6 +31,7 @@ class SharedCounters(PlanDefaults):
     columns: tuple[str, ...]
 
     kind = "counters"
+    evaluation = "shared counters"
     all_rows = False
     total_order = False
     ties = "error"
@@ -71,7 +72,7 @@ def together(plans: Iterable[Plan]) -> Iterator[SharedCounters]:
     """The counter plans among plans in groups that can be counted together, in order of appearance."""
     groups: dict[Any, list[CounterPlan]] = {}
     for plan in plans:
-        if not isinstance(plan, CounterPlan):
+        if not is_counted(plan):
             continue
         bound = plan.bound
         read = (bound.schema.time, bound.schema.type, bound.schema.order_by)

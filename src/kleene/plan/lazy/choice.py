@@ -12,11 +12,15 @@ from functools import lru_cache, reduce
 from itertools import combinations
 from math import expm1
 from operator import or_
+from typing import TYPE_CHECKING
 
-from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
+from kleene.plan.lazy.lazy import LazyBranch
 from kleene.plan.order.cost import EVALUATION, PARTIAL, PROBE, Model, chain, steps, subsets
 from kleene.plan.order.orders import PLANNERS
 from kleene.plan.order.statistics import Statistics, window_in_units
+
+if TYPE_CHECKING:
+    from kleene.plan.patterns import LazyPlan
 
 LISTED = 1.0
 """Nanoseconds per relevant event and component to list candidates."""

@@ -18,8 +18,9 @@ from kleene.pattern.operators import Event
 from kleene.pattern.predicates import Attribute, Comparison, Expression, transform, variables, walk
 from kleene.pattern.text import expression_text
 from kleene.plan.counting.counters import anonymous
-from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
+from kleene.plan.lazy.lazy import LazyBranch
 from kleene.plan.operators import renamed
+from kleene.plan.patterns import LazyPlan
 
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -49,7 +50,7 @@ class Clause:
 
     query: str
     branch: int
-    """Index into `LazyPlan.branches`."""
+    """Index into `PatternPlan.branches`."""
     components: tuple[int, ...]
     """For each position the index into `LazyBranch.components`."""
     leaves: tuple[int, ...]

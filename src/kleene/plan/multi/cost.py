@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from kleene.pattern.predicates import Expression
 from kleene.plan.multi.clauses import Clause, Condition, ordered
-from kleene.plan.order.cost import LARGEST, PARTIAL, SCOPE, Model, Subsets
+from kleene.plan.order.cost import LARGEST, PARTIAL, SCOPE, Model, Subsets, partial_order
 from kleene.plan.order.statistics import UNKNOWN_SELECTIVITY
 
 EVALUATION = 6.0
@@ -111,7 +111,7 @@ def join_cost(left: Estimate, right: Estimate, both: Estimate, reach: float) -> 
 class Estimates:
     """The sets of positions of a clause, as bit masks, each estimated once."""
 
-    __slots__ = ("_beside", "_conditions", "_known", "_subsets", "length", "near", "size")
+    __slots__ = ("_conditions", "_known", "_order", "_subsets", "length", "near", "size")
 
     def __init__(self, clause: Clause, statistics: SharedStatistics) -> None:
         self.size = len(clause.leaves)
@@ -130,10 +130,7 @@ class Estimates:
         self._known: dict[int, Estimate] = {}
         self.near = self.length * statistics.same_partition
         """How much of the clock a window is to one partition."""
-        self._beside = [
-            sum(1 << other for other in range(self.size) if {(one, other), (other, one)} & clause.precedes)
-            for one in range(self.size)
-        ]
+        self._order = partial_order(self.size, clause.precedes)
 
     def of(self, mask: int) -> Estimate:
         """What is expected of a set."""
@@ -151,7 +148,7 @@ class Estimates:
 
     def beside(self, mask: int) -> int:
         """The positions that come before or after some of a set."""
-        return reduce(or_, (self._beside[position] for position in range(self.size) if mask >> position & 1))
+        return reduce(or_, (self._order.comparable[position] for position in range(self.size) if mask >> position & 1))
 
 
 def _together(conditions: Iterable[tuple[float, int]]) -> float:

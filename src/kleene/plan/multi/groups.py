@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
@@ -17,10 +17,11 @@ from kleene.pattern.policies import Output
 from kleene.pattern.predicates import Expression
 from kleene.plan.analysis.keys import always_has, key_attributes
 from kleene.plan.contract import Plan, PlanDefaults, Scanned, Transformation
-from kleene.plan.lazy.lazy import LazyBranch, LazyPlan
+from kleene.plan.lazy.lazy import LazyBranch
 from kleene.plan.limits import Limits
 from kleene.plan.multi.clauses import Clause, Leaf, clauses_of, leaf_of
 from kleene.plan.operators import renamed
+from kleene.plan.patterns import LazyPlan, is_lazy
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class PatternGroup(PlanDefaults):
     lasting: frozenset[str]
     """The queries whose matches have more than one event."""
 
+    evaluation = "shared"
     output = "verbose"
     transformation = Transformation(())
 
@@ -66,6 +68,10 @@ class PatternGroup(PlanDefaults):
     @property
     def ties(self) -> str:
         return self.first.ties
+
+    @property
+    def postponed(self) -> bool:  # type: ignore[override]
+        return any(plan.postponed for plan in self.plans.values())
 
     @property
     def reach(self) -> int:
@@ -100,11 +106,16 @@ class PatternGroup(PlanDefaults):
         return next(iter(self.plans.values()))
 
 
+def is_group(plan: Plan) -> TypeGuard[PatternGroup]:
+    """Whether a plan is that of patterns which are matched together."""
+    return plan.evaluation == "shared"
+
+
 def grouped(plans: Mapping[str, Plan]) -> Iterator[PatternGroup]:
     """The groups of queries that can share a pass, in order of appearance; others are in none."""
     found: dict[Any, dict[str, LazyPlan]] = {}
     for name, plan in plans.items():
-        if isinstance(plan, LazyPlan) and is_shareable(plan):
+        if is_lazy(plan) and is_shareable(plan):
             found.setdefault(_common(plan), {})[name] = plan
     for members in found.values():
         if len(members) > 1:

@@ -27,7 +27,7 @@ KEEP = 0.5
 """How often a clause keeps what it shares."""
 
 SETTLED_EVERY = 512
-"""Number of changes after which the cost is recomputed."""
+"""The number of changes after which the cost is summed again."""
 LESS = 1 - 1e-9
 """A cost is less than another one if it is below this share of it: sums of many prices are rounded."""
 
@@ -92,7 +92,7 @@ class Solution:
             self.cost += self._nodes.price(node, max(lengths))
 
     def settle(self) -> float:
-        """The cost, recomputed: many changes accumulate rounding errors."""
+        """The cost, summed again: many changes leave rounding errors behind."""
         self.cost = sum(self._nodes.price(node, max(lengths)) for node, lengths in self._users.items())
         return self.cost
 

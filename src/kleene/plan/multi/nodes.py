@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 from kleene.pattern.predicates import Expression
 from kleene.plan.multi.clauses import Clause, Condition, Leaf, is_symmetric
 from kleene.plan.multi.cost import Estimate, Estimates, SharedStatistics, join_cost, reach, scaled
+from kleene.plan.order.cost import partial_order
 
 Tree: TypeAlias = "int | tuple[Tree, Tree]"
 Slots = tuple[int, ...]
@@ -280,9 +281,8 @@ class Nodes:
 
 
 def _numbered(clause: Clause, forms: dict[Expression, int]) -> _Numbered:
-    positions = range(len(clause.leaves))
     return _Numbered(
-        [sum(1 << j for j in positions if (i, j) in clause.precedes) for i in positions],
+        partial_order(len(clause.leaves), clause.precedes).after,
         [
             (
                 sum(1 << position for position in item.components),

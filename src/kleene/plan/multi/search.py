@@ -44,7 +44,7 @@ COLDEST = 1e-4
 FINEST_SHARE = 1 / 16
 """How carefully a round of annealing begins, at most."""
 IDLE_ROUNDS = 3
-"""Number of rounds without a better solution after which annealing ends."""
+"""Annealing ends after N rounds without a better solution."""
 ORDERS = 0.25
 """The share of a search for trees that goes into orders first."""
 EVERY = 0.1
@@ -84,7 +84,7 @@ class MultiOptions:
     """How many neighbours to look at, at most."""
     seed: int = 0
     adaptive: bool = True
-    """Whether queries are re-planned when rates have changed."""
+    """Whether the planner re-plans when rates have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def recosted(plan: SharedPlan, statistics: SharedStatistics) -> SharedPlan:
 
 
 def _after(first: SharedPlan, progress: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """Reports a search that continues another."""
+    """Tells of a search that continues after another."""
     return lambda told: progress(replace(told, steps=told.steps + first.steps, seconds=told.seconds + first.seconds))
 
 
@@ -299,7 +299,7 @@ def maximal_sharing(graph: PatternGraph, clauses: Sequence[Clause]) -> list[Tree
 
 
 class _Clock:
-    """The time limit of a search, and the callback for its progress."""
+    """How long a search may take, and the callback for its progress."""
 
     def __init__(
         self,
@@ -396,7 +396,7 @@ class _Walk:
             share, slowness = max(share / 4, FINEST_SHARE), 1 + len(self._clauses) // 10
 
     def _cool(self, threshold: float, slowness: int) -> bool:
-        """One round of annealing, a number of steps at each threshold; whether there was time for it."""
+        """One round of annealing, some steps at each threshold; whether there was time for it."""
         solution, coldest = self._solution, threshold * COLDEST
         while threshold > coldest:
             for _ in range(slowness):

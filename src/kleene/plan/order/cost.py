@@ -142,19 +142,21 @@ def partial_order(count: int, precedes: frozenset[tuple[int, int]]) -> PartialOr
 
 
 class PartialOrder:
-    """The order of the components of a branch, and the linear extensions of sets of them, each counted once."""
+    """The order of the components of a branch: of each those after it and those on either side of it, as sets; and the linear
+    extensions of sets, each counted once.
+    """
 
-    __slots__ = ("_after", "_comparable", "_extensions", "_incomparable")
+    __slots__ = ("_extensions", "_incomparable", "after", "comparable")
 
     def __init__(self, count: int, precedes: frozenset[tuple[int, int]]) -> None:
         components = range(count)
-        self._after = [sum(1 << j for j in components if (i, j) in precedes) for i in components]
-        assert all(self._after[j] & ~self._after[i] == 0 for i, j in precedes), "the order is transitively closed"
+        self.after = [sum(1 << j for j in components if (i, j) in precedes) for i in components]
+        assert all(self.after[j] & ~self.after[i] == 0 for i, j in precedes), "the order is transitively closed"
         before = [sum(1 << i for i in components if (i, j) in precedes) for j in components]
         everything = (1 << count) - 1
-        self._comparable = [self._after[i] | before[i] for i in components]
-        assert not any(self._comparable[i] >> i & 1 for i in components), "nothing precedes itself"
-        self._incomparable = [everything & ~self._comparable[i] for i in components]
+        self.comparable = [self.after[i] | before[i] for i in components]
+        assert not any(self.comparable[i] >> i & 1 for i in components), "nothing precedes itself"
+        self._incomparable = [everything & ~self.comparable[i] for i in components]
         self._extensions = {0: 1}
 
     def extensions(self, mask: int) -> int:
@@ -172,14 +174,14 @@ class PartialOrder:
         return found
 
     def _count(self, mask: int) -> int:
-        part = _connected(self._comparable, mask)
+        part = _connected(self.comparable, mask)
         if part != mask:
             interleaved = comb(mask.bit_count(), part.bit_count())
             return interleaved * self.extensions(part) * self.extensions(mask ^ part)
         part = _connected(self._incomparable, mask)
         if part != mask:
             return self.extensions(part) * self.extensions(mask ^ part)
-        last = (i for i in range(mask.bit_length()) if mask >> i & 1 and not self._after[i] & mask)
+        last = (i for i in range(mask.bit_length()) if mask >> i & 1 and not self.after[i] & mask)
         return sum(self.extensions(mask ^ 1 << i) for i in last)
 
 

@@ -90,7 +90,7 @@ class Statistics:
         assert factor >= 1
         least = max((1 / item.span for item in (self, other) if item.span), default=0.0)
         return any(
-            _apart(mine[name], theirs[name], floor, factor)
+            apart(mine[name], theirs[name], floor, factor)
             for mine, theirs, floor in (
                 (self.rates, other.rates, least),
                 (self.selectivities, other.selectivities, FINEST_SELECTIVITY),
@@ -249,6 +249,7 @@ def _blended(older: Mapping[str, float], newer: Mapping[str, float], weight: flo
     return {name: both[name] if name in both else mapping[name] for mapping in (older, newer) for name in mapping}
 
 
-def _apart(one: float, other: float, floor: float, factor: float) -> bool:
+def apart(one: float, other: float, floor: float, factor: float) -> bool:
+    """Whether of two numbers one is more than `factor` times the other; those below a floor are alike."""
     low, high = sorted((max(one, floor), max(other, floor)))
     return high > factor * low

@@ -2,9 +2,8 @@
 
 The plan is made once, on the driver. Before the shuffle the DataFrame keeps only rows that some component can bind
 (`push_down`) and columns that the plan reads. Then: shuffle by key, sort by stream order within each partition, and one
-`mapInArrow` in which the engine keeps the state of all keys. What no key divides is cut into slices of time
-(`slices.matches`, for counters `slices.counters`), and so are keys that are much larger than others (`slices.skew`). Nothing of
-the session is changed.
+`mapInArrow` in which the engine keeps the state of all keys. What no key divides is cut into slices of time (`slices.tasks`),
+and so are keys that are much larger than others (`slices.skew`). Nothing of the session is changed.
 """
 
 from __future__ import annotations
@@ -19,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from kleene.engine.build import build_matcher, output_schema
-from kleene.plan.counting.counters import CounterPlan
+from kleene.plan.contract import Plan
 from kleene.plan.distribution.slicing import obstacle
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only, rows_of
 from kleene.runtime.spark.frame import (
     Answer,
@@ -32,11 +30,10 @@ from kleene.runtime.spark.frame import (
     with_type_codes,
     worker_interpreter,
 )
-from kleene.runtime.spark.push_down import any_of, bad_row_conditions, quoted, relevant_events
+from kleene.runtime.spark.push_down import any_of, bad_row_conditions, relevant_events
 from kleene.runtime.spark.schemas import from_arrow
-from kleene.runtime.spark.slices.counters import counted_rows
-from kleene.runtime.spark.slices.matches import sliced_matches
 from kleene.runtime.spark.slices.skew import skewed
+from kleene.runtime.spark.slices.tasks import sliced_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -72,25 +69,16 @@ def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str
         events = with_type_codes(plan, events, types)
     # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
     matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
-    rows = output_schema(plan, arrow_schema(frame))
-    wanted = only(columns, rows)
-    output = from_arrow(rows if isinstance(plan, CounterPlan) else wanted)
-    ways = (_counted, _sliced, _matched)
-    answer = next(found for way in ways if (found := way(plan, events, types, matcher_policy, output)) is not None)
-    matches = answer.matches.select(*map(quoted, wanted.names)) if isinstance(plan, CounterPlan) else answer.matches
-    return SparkRun(matches, partial(bad_events, plan, frame), distribution=answer.distribution)
-
-
-def _counted(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer | None:
-    """The rows of an aggregate that no key divides, counted by several tasks; None for other plans, and few events."""
-    return counted_rows(plan, events, named_batches(plan, types), bad_rows, output) if isinstance(plan, CounterPlan) else None
+    output = from_arrow(only(columns, output_schema(plan, arrow_schema(frame))))
+    answer = _sliced(plan, events, types, matcher_policy, output) or _matched(plan, events, types, matcher_policy, output)
+    return SparkRun(answer.matches, partial(bad_events, plan, frame), distribution=answer.distribution)
 
 
 def _sliced(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer | None:
-    """The matches of events that no key divides, or some key hardly does, in slices of time; None where that does not pay."""
-    if obstacle(plan) is not None:
+    """The rows of events that no key divides, or some key hardly does, in slices of time; None where that does not pay."""
+    if obstacle(plan) is not None and not plan.has_totals:
         return None
-    sliced = partial(sliced_matches, plan, restored=named_batches(plan, types), bad_rows=bad_rows, output=output)
+    sliced = partial(sliced_rows, plan, restored=named_batches(plan, types), bad_rows=bad_rows, output=output)
     if not plan.keys:
         return sliced(events)
     return skewed(plan.keys, events, sliced, lambda rest: _matched(plan, rest, types, bad_rows, output))

@@ -18,7 +18,7 @@ from kleene.common.columns import free_name
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.registered import Function
-from kleene.plan.optimizer import Plan
+from kleene.plan.contract import Plan
 from kleene.runtime.spark.functions import pickled
 from kleene.runtime.spark.push_down import quoted
 from kleene.runtime.spark.schemas import to_arrow

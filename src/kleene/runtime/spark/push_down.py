@@ -25,9 +25,9 @@ from pyspark.sql.types import (
 )
 
 from kleene.common.schema import EventSchema
-from kleene.engine.passes.working_matcher import ScannedPlan
 from kleene.pattern import predicates as p
 from kleene.plan.analysis.keys import key_attributes
+from kleene.plan.contract import ScannedPlan
 from kleene.plan.counting.counters import anonymous
 from kleene.runtime.spark.functions import pickled
 

@@ -23,7 +23,7 @@ from pyspark.util import PythonEvalType
 from kleene.common.errors import PlanningError, Problem
 from kleene.engine.build import build_matcher, output_schema
 from kleene.engine.matcher import Matcher
-from kleene.plan.optimizer import Plan
+from kleene.plan.contract import Plan
 from kleene.runtime.embedded import Batches, dropped_at_limits, rows_of
 from kleene.runtime.spark.frame import named_batches, worker_interpreter
 from kleene.runtime.spark.push_down import quoted

@@ -28,10 +28,11 @@ from kleene.common.columns import TIME_LIMIT, select, take, time_values
 from kleene.common.errors import PlanningError, Problem
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.matcher import Metrics
-from kleene.engine.passes.observe import PAIRS, Scanned, bits_of, read_columns, scan_of, time_span
+from kleene.engine.passes.observe import PAIRS, bits_of, read_columns, scan_of, time_span
 from kleene.engine.passes.sampling import WorkingRows, share
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Expression
+from kleene.plan.contract import Scanned
 from kleene.plan.limits import DEFAULT_LIMITS, Limits
 from kleene.plan.order.statistics import Statistics
 from kleene.runtime.embedded import in_stream_order

@@ -12,7 +12,7 @@ raised where their DataFrames are read.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -23,27 +23,25 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from kleene.common import errors
 from kleene.common.errors import KleeneError
-from kleene.engine.counting.slices import Slice
 from kleene.engine.matcher import Found
 from kleene.engine.shared.planner import WORTH, expected_seconds
-from kleene.engine.time_slices import divided, go_on, lead_of, needs_choice
+from kleene.engine.time_slices import begin, divided
 from kleene.pattern.bound import BoundQuery
+from kleene.plan.contract import Plan
 from kleene.plan.distribution.passes import Pass, Passes, Spread, choose_passes, contested
-from kleene.plan.distribution.slicing import obstacle
+from kleene.plan.distribution.slicing import Slice, best_slicing, obstacle, reaching
 from kleene.plan.multi.cost import SharedStatistics
-from kleene.plan.multi.groups import PatternGroup
+from kleene.plan.multi.groups import PatternGroup, is_group
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import SEARCHES, MultiOptions, plan_shared
-from kleene.plan.optimizer import Plan
 from kleene.runtime.embedded import Batches, dropped_at_limits
 from kleene.runtime.spark.batch import SparkRun, bad_events, run_spark
 from kleene.runtime.spark.frame import Answer, arrow_schema, distributed, named_batches, worker_interpreter
 from kleene.runtime.spark.push_down import quoted, relevant_events
 from kleene.runtime.spark.schemas import from_arrow
-from kleene.runtime.spark.slices.blocks import Received
-from kleene.runtime.spark.slices.matches import blocks, lead_of_instants, slicing_of
 from kleene.runtime.spark.slices.skew import skewed
-from kleene.runtime.spark.slices.times import is_small, parallelism
+from kleene.runtime.spark.slices.tasks import in_slices
+from kleene.runtime.spark.slices.times import is_small, parallelism, sampled_times
 from kleene.runtime.statistics import SAMPLED, table_statistics
 from kleene.runtime.stream.state import encode_events
 from kleene.runtime.units import PlannedQuery, QuerySet, Unit
@@ -91,10 +89,7 @@ def taken_alone(plan: Plan, frame: DataFrame) -> str | None:
 def share_slices(plans: Iterable[Plan]) -> bool:
     """Whether plans can be answered in the same slices of time: all that each needs lies in a window before a slice."""
     return all(
-        obstacle(plan) is None
-        and not needs_choice(plan)
-        and lead_of(plan).instants is not None
-        and (plan.keys or plan.kind != "counters")
+        obstacle(plan) is None and not plan.needs_choice and plan.window is not None and (plan.keys or plan.kind != "counters")
         for plan in plans
     )
 
@@ -166,25 +161,27 @@ class PassRun:
         return Answer(labelled, f"by {', '.join(self.layout.keys)}" if self.layout.keys else "in one task")
 
     def _sliced(self, events: DataFrame) -> Answer | None:
-        slicing = slicing_of(self.layout, events, lead_of_instants(max(unit.plan.reach for unit in self.units)))
+        times = sampled_times(self.layout, events)
+        reach = max(unit.plan.reach for unit in self.units)
+        slicing = None if times is None else best_slicing(times, reaching(reach))
         if slicing is None:
             return None
-        placed, put_together = blocks(self.layout, events, slicing.slices, arrival=self.arrival)
-        task = match_slices(self.units, named_batches(self.layout), put_together, slicing.slices, strict=self.strict)
-        with worker_interpreter(events):
-            return Answer(placed.mapInArrow(task, LABELLED), str(slicing))
+        task = partial(match_slice, self.units, strict=self.strict)
+        restored = named_batches(self.layout)
+        labelled = in_slices(self.layout, events, slicing.slices, task, LABELLED, restored=restored, arrival=self.arrival)
+        return Answer(labelled, str(slicing))
 
 
 def _units(queries: Sequence[PlannedQuery], frame: DataFrame, options: MultiOptions | None) -> tuple[Unit, ...]:
     """What of the queries is matched together; plans of pattern groups are made for one sample of the events."""
     units = tuple(QuerySet(tuple(queries), options).units())
-    groups = [unit.plan for unit in units if isinstance(unit.plan, PatternGroup)]
+    groups = [unit.plan for unit in units if is_group(unit.plan)]
     if options is None or not groups:
         return units
     sample = relevant_events([plan for group in groups for plan in group.members], frame).limit(SAMPLED).toArrow()
     return tuple(
         replace(unit, shared=sampled_plan(unit.plan, table_statistics(unit.plan, sample), options))
-        if isinstance(unit.plan, PatternGroup)
+        if is_group(unit.plan)
         else unit
         for unit in units
     )
@@ -226,33 +223,19 @@ def _match_partition(
     return match
 
 
-def match_slices(
-    units: Sequence[Unit],
-    named: Callable[[pa.RecordBatch], pa.RecordBatch],
-    put_together: Callable[[Batches], Received | None],
-    slices: Sequence[Slice],
-    *,
-    strict: bool,
-) -> Callable[[Batches], Batches]:
+def match_slice(
+    units: Sequence[Unit], events: pa.Table, part: Slice, _summaries: Mapping[int, bytes], *, strict: bool
+) -> Batches:
     """What a task does for its slice of time."""
-
-    def match(batches: Batches) -> Batches:
-        task = put_together(batches)
-        if task is None:
-            return
-        events, part = pa.Table.from_batches(map(named, task.events.to_batches())), slices[task.number]
-        running = [RunningUnit(unit, events.schema, strict=strict) for unit in units]
-        if part.leading:
-            lead, events = divided(events, units[0].plan.bound.schema, part.horizon, part.since)
-            for item in running:
-                yield from item.go_on(lead, part.since)
-        for batch in events.to_batches():
-            for item in running:
-                yield from item.feed(batch)
+    running = [RunningUnit(unit, events.schema, strict=strict) for unit in units]
+    lead, own = divided(events, units[0].plan.bound.schema, part)
+    for item in running:
+        yield from item.begin(lead, part)
+    for batch in own.to_batches():
         for item in running:
-            yield from item.advance(part.until)
-
-    return match
+            yield from item.feed(batch)
+    for item in running:
+        yield from item.advance(part.until)
 
 
 class RunningUnit:
@@ -269,13 +252,12 @@ class RunningUnit:
         self._left = {item.name: item for item in unit.queries}
         """The queries that have not failed."""
 
-    def go_on(self, lead: pa.Table, since: int) -> Batches:
+    def begin(self, lead: pa.Table, part: Slice) -> Batches:
         """Takes in what matters of the events before a slice of time, and gives nothing but errors."""
         plan = self._unit.plan
-        horizon = since - plan.reach + 1
-        lead, _ = divided(lead.select(self._columns), plan.bound.schema, horizon, since)
+        own = replace(part, low=max(part.low, part.since - plan.reach + 1))
         try:
-            go_on(plan, self._matcher, lead.to_batches(), horizon, since)
+            begin(plan, self._matcher, divided(lead.select(self._columns), plan.bound.schema, own)[0], own)
         except KleeneError as error:
             yield from self._fail(list(self._left), error)
 

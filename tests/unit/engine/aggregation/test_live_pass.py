@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,22 +31,15 @@ from kleene.engine.matches.matches import Matches
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
-from kleene.plan.aggregation import Inner, MatchedPlan, plan_matched
-from kleene.plan.automaton.nfa import plan_nfa
-from kleene.plan.lazy.lazy import plan_lazy
-from kleene.plan.options import LazyOptions, NfaOptions, SequenceOptions
-from kleene.plan.sequence import plan_sequence
+from kleene.plan.aggregation import MatchThenAggregate
+from kleene.plan.optimizer import make_plan
 from kleene.runtime.embedded import in_stream_order
 from kleene.testing import oracle
 from kleene.testing.functions import plain
 from support.random_aggregate import aggregate_example
 from support.strategies import Example, full_example
 
-MAKERS: dict[str, Callable[[BoundQuery], Inner]] = {
-    "lazy": lambda bound: plan_lazy(bound, LazyOptions()),
-    "nfa": lambda bound: plan_nfa(bound, NfaOptions()),
-    "sequence": lambda bound: plan_sequence(bound, SequenceOptions()),
-}
+MECHANISMS = ("lazy", "nfa", "sequence")
 
 Rows = list[dict[str, Any]]
 
@@ -55,12 +48,19 @@ def events(*rows: tuple[Any, ...], columns: str = "ts type x") -> pa.Table:
     return pa.table({name: [row[place] for row in rows] for place, name in enumerate(columns.split())})
 
 
-def planned(text: str, schema: pa.Schema, inner: str = "nfa", **roles: Any) -> MatchedPlan:
+def matched(bound: BoundQuery, inner: str) -> MatchThenAggregate:
+    """The plan of AGG over the matches that a mechanism finds."""
+    plan = make_plan(bound, {"mechanism": inner})
+    assert isinstance(plan, MatchThenAggregate)
+    return plan
+
+
+def planned(text: str, schema: pa.Schema, inner: str = "nfa", **roles: Any) -> MatchThenAggregate:
     bound = bind(parse(text), schema_of_arrow(schema, time="ts", type="type", **roles))
-    return plan_matched(bound, MAKERS[inner], ("a reason",))
+    return matched(bound, inner)
 
 
-def fed(plan: MatchedPlan, table: pa.Table, rows: int = 1 << 20, **tuning: Any) -> Iterator[Rows]:
+def fed(plan: MatchThenAggregate, table: pa.Table, rows: int = 1 << 20, **tuning: Any) -> Iterator[Rows]:
     """What comes out after each batch, and at the end."""
     matcher = build_matcher(plan, table.schema, **tuning)
     for batch in table.to_batches(max_chunksize=rows):
@@ -83,7 +83,7 @@ def test_the_plan_reads_and_distributes_what_the_aggregates_need() -> None:
     plan = planned("PATTERN SEQ(A a, B b) WHERE [k] GROUP BY g AGG SUM(a.x) WITHIN 5", SCHEMA)
     assert plan.keys == ("g",)
     assert plan.columns == ("ts", "type", "k", "g", "x")
-    assert plan.reasons == ("a reason",)
+    assert plan.reasons == ("the plan asks for matches",)
     assert not plan.looks_ahead
 
 
@@ -162,7 +162,7 @@ def test_a_trigger_at_the_instant_of_an_expiry_is_the_only_row() -> None:
 def test_a_forbidden_event_ends_what_it_forbids() -> None:
     table = events((1, "A", 3), (2, "B", 0), (3, "A", 4), (4, "C", 3), (5, "B", 0), (6, "B", 0))
     text = "PATTERN SEQ(A a, B b, !(C n)) WHERE n.x != a.x AGG COUNT, MIN(a.x) WITHIN 9"
-    for inner in MAKERS:
+    for inner in MECHANISMS:
         assert answered(text, table, inner) == [(2, 1, 3), (5, 3, 3), (6, 5, 3)]
     unconditional = text.replace("WHERE n.x != a.x ", "")
     assert answered(unconditional, table) == [(2, 1, 3), (5, 2, 3), (6, 4, 3)]
@@ -371,7 +371,7 @@ def expected_rows(example: Example, bound: BoundQuery) -> list[tuple[Any, ...]] 
     return [(*map(plain, row.group), plain(row.at), *map(plain, row.values.values())) for row in rows]
 
 
-def found_rows(plan: MatchedPlan, table: pa.Table, rng: Random) -> list[tuple[Any, ...]]:
+def found_rows(plan: MatchThenAggregate, table: pa.Table, rng: Random) -> list[tuple[Any, ...]]:
     ordered = in_stream_order(table, plan.bound.schema).combine_chunks()
     tuning = {"run_rows": rng.choice((0, 3, 1 << 18)), "block": rng.choice((2, 1 << 17))}
     found = [row for rows in fed(plan, ordered, rng.choice((1, 4, 100)), bad_rows="drop", **tuning) for row in rows]
@@ -391,9 +391,9 @@ def problem_of(example: Example, rng: Random, seen: Counter[str]) -> str | None:
     bound = example.bound()
     expected = expected_rows(example, bound)
     plan = None
-    for inner in rng.sample(list(MAKERS), len(MAKERS)):
+    for inner in rng.sample(MECHANISMS, len(MECHANISMS)):
         try:
-            plan = plan_matched(bound, MAKERS[inner], ())
+            plan = matched(bound, inner)
             break
         except PlanningError:
             continue
@@ -404,7 +404,7 @@ def problem_of(example: Example, rng: Random, seen: Counter[str]) -> str | None:
     except DataError as error:
         beyond = any(isinstance(value, int) and abs(value) >= 2**63 for row in expected for value in row)
         return None if "64 bits" in str(error) and beyond else str(error)
-    seen.update(["pairs", type(plan.inner).__name__])
+    seen.update(["pairs", plan.inner.evaluation])
     seen["looking ahead"] += plan.looks_ahead
     seen["rows of expiry"] += bool(bound.query.emit_on_change and expected)
     at = len(bound.query.group_by)
@@ -429,7 +429,7 @@ def main(seed: int, count: int) -> int:
         if problem:
             print(f"example {seed}, {number}: {problem}")
             return 1
-    print(min(seen[name] for name in ("NfaPlan", "LazyPlan", "SequencePlan", "looking ahead", "rows of expiry")), seen["pairs"])
+    print(min(seen[name] for name in ("automaton", "auto", "stacks", "looking ahead", "rows of expiry")), seen["pairs"])
     return 0
 
 

@@ -35,8 +35,9 @@ from kleene.engine.matches.matches import Matches
 from kleene.engine.matches.output import EventHashes, MatchWriter
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
-from kleene.plan.automaton.nfa import NfaPlan, plan_nfa
+from kleene.plan.optimizer import plan_matches
 from kleene.plan.options import NfaOptions
+from kleene.plan.patterns import NfaPlan
 from support.spark import frame_of
 
 ARROW = pa.schema([("ts", pa.int64()), ("type", pa.string()), ("k", pa.int64()), ("x", pa.float64())])
@@ -48,7 +49,7 @@ Path = tuple[tuple[int, int], ...]
 
 
 def plan_of(text: str = TEXT) -> NfaPlan:
-    return plan_nfa(bind(parse(text), schema_of_arrow(ARROW, time="ts", type="type")), NfaOptions())
+    return plan_matches(bind(parse(text), schema_of_arrow(ARROW, time="ts", type="type")), NfaOptions())
 
 
 @dataclass

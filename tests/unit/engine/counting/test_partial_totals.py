@@ -12,7 +12,8 @@ import pytest
 
 import kleene
 from kleene.common.errors import DataError
-from kleene.engine.counting.partial_totals import EXPIRY, ChangeMatcher, TotalMatcher, change_names, slots_of
+from kleene.engine.counting.partial_totals import ChangeMatcher, TotalMatcher
+from kleene.engine.time_slices import totals
 from kleene.interfaces.options import options_of
 from kleene.plan.counting.counters import CounterPlan, obstacles
 from kleene.plan.optimizer import make_plan
@@ -43,12 +44,11 @@ def totals_of(plan: CounterPlan, table: pa.Table, tasks: int, rng: Random) -> pa
         return matcher.output_schema.empty_table()
     rng.shuffle(found)
     changes = pa.concat_tables(found)
-    changes = changes.append_column("turn", pc.not_equal(changes.column("kind"), EXPIRY))
-    places, _, _ = change_names(plan, slots_of(plan, table.schema)[0])
-    keys = [column for name in ("at", "turn", *places) for column in (pc.is_valid(changes[name]), changes[name])]  # NULL first
+    order = totals(plan, table.schema).order
+    keys = [column for name in order for column in (pc.is_valid(changes[name]), changes[name])]  # NULL first
     names = [str(number) for number in range(len(keys))]
-    order = pc.sort_indices(pa.table(keys, names), sort_keys=[(name, "ascending") for name in names])
-    batches = batches_of(changes.take(order).combine_chunks(), rng.choice((1, 3, 100)))
+    sorting = pc.sort_indices(pa.table(keys, names), sort_keys=[(name, "ascending") for name in names])
+    batches = batches_of(changes.take(sorting).combine_chunks(), rng.choice((1, 3, 100)))
     rows = [rows for batch in batches for rows in matcher.feed(batch)]
     return pa.Table.from_batches([*rows, *matcher.finish()], matcher.output_schema)
 

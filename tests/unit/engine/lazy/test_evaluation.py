@@ -12,7 +12,7 @@ import pytest
 import kleene
 from kleene.common.errors import PlanningError
 from kleene.engine.matcher import Metrics
-from kleene.plan.lazy.lazy import LazyPlan
+from kleene.plan.patterns import is_lazy
 from kleene.runtime.embedded import rows_of
 
 EXAMPLE_1 = "PATTERN SEQ(A a, B b, C c) WHERE a.p < b.p AND b.p < c.p WITHIN 1000"
@@ -180,7 +180,7 @@ def test_what_cannot_be_is_refused_with_a_reason(text: str, plan: Any, parts: Se
 def test_alternatives_take_their_own_variables_in_the_order_given() -> None:
     text = "PATTERN OR(SEQ(A a, B b), AND(B d, C c))"
     plan = kleene.query(text).explain(SIX.schema, time="ts", type="type", plan=chain("cbda")).plan
-    assert isinstance(plan, LazyPlan)
+    assert is_lazy(plan)
     orders = [[branch.variables[index] for index in plan.order_of(branch) or ()] for branch in plan.branches]
     assert orders == [["b", "a"], ["c", "d"]]
 

@@ -15,8 +15,9 @@ from kleene.engine.passes.sampling import WorkingRows
 from kleene.engine.passes.working_matcher import BLOCK
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
-from kleene.plan.lazy.lazy import LazyPlan, plan_lazy
+from kleene.plan.optimizer import plan_matches
 from kleene.plan.options import LazyOptions
+from kleene.plan.patterns import LazyPlan
 
 ALL = 1_000_000
 
@@ -36,7 +37,7 @@ def stream(count: int, keys: int = 3) -> pa.Table:
 
 def opened(text: str, table: pa.Table) -> tuple[LazyPlan, Sample, WorkingRows]:
     """A plan, and both ways to measure its conditions on the same events."""
-    plan = plan_lazy(bind(parse(text), schema_of_arrow(table.schema, time="ts", type="type")), LazyOptions(), ties="arrival")
+    plan = plan_matches(bind(parse(text), schema_of_arrow(table.schema, time="ts", type="type")), LazyOptions(), ties="arrival")
     evaluation = LazyEvaluation(plan)
     matcher = PatternMatcher(evaluation, table.schema)
     assert not list(matcher.feed(table.to_batches()[0]))

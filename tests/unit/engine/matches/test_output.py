@@ -13,9 +13,15 @@ import pyarrow as pa
 import pytest
 
 import kleene
+from kleene.common.schema import schema_of_arrow
+from kleene.engine.events.grouping import group_rows
+from kleene.engine.events.placed import PlacedColumns
+from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.matches.matches import Matches
 from kleene.engine.matches.output import EventHashes, MatchWriter, query_seed
+from kleene.language.parser import parse
 from kleene.pattern import predicates as p
+from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
 from kleene.plan.contract import Transformation
 from kleene.testing import evaluate as oracle
@@ -171,3 +177,68 @@ def test_match_ids_do_not_depend_on_how_many_events_are_hashed_at_once(monkeypat
     assert found[0] == found[1]
     assert all(found[0].values())
     assert set(completed) == {far == 0}
+
+
+# --- by hand ------------------------------------------------------------------------------------------------------------
+
+EVENTS = pa.table({"ts": [1, 2, 3, 3], "type": ["A", "B", "B", "B"], "x": [10, None, 30, 30], "unread": [0, 0, 0, 0]})
+A1, B2, B3 = ({"ts": 1, "x": 10}, {"ts": 2, "x": None}, {"ts": 3, "x": 30})
+
+
+def rows_written(text: str, matches: Matches, names: list[str] | None = None, events: pa.Table = EVENTS) -> pa.RecordBatch:
+    """The rows of matches, whose plan reads `ts` and `x`; events 2 and 3 are alike and simultaneous."""
+    bound = bind(parse(text, name="q"), schema_of_arrow(events.schema, time="ts", type="type"))
+    working = WorkingSet(bound.schema, ["ts", "x"])
+    (batch,) = events.to_batches()
+    working.add(batch, np.arange(batch.num_rows), np.ones(batch.num_rows, np.int64))
+    placed = PlacedColumns(working, group_rows(None, 1, working.ts, working.masks))
+    transformation = Transformation(tuple((item.alias, item.expression) for item in bound.query.returns))
+    writer = MatchWriter(Plan(bound, ("ts", "x"), transformation), events.schema)
+    if names is not None:
+        writer.narrow(names)
+    return writer.write(placed, EventHashes(placed, working.rank(), ("ts", "x"), tied=True), matches)
+
+
+PAIR = "PATTERN SEQ(A a, B b)"
+PAIRS = Matches.of_sequences(["a", "b"], np.array([[0, 0, 0], [1, 2, 3]]))
+
+
+def test_a_row_has_the_query_the_ends_of_the_match_and_the_columns_that_are_read() -> None:
+    rows = rows_written(PAIR, PAIRS).to_pylist()
+    ids = [row.pop("match_id") for row in rows]
+    assert rows[0] == {"query": "q", "match_start": 1, "match_end": 2, "a": A1, "b": B2}
+    assert rows[1] == {"query": "q", "match_start": 1, "match_end": 3, "a": A1, "b": B3} == rows[2]
+    assert len(set(ids)) == 3, "events that are alike and simultaneous are told apart"
+
+
+def test_elements_are_a_list_and_an_absent_variable_is_null() -> None:
+    offsets, places = np.array([0, 1, 3]), np.array([1, 1, 2])
+    matches = Matches(2, {"a": np.array([0, 0])}, {"b": (offsets, places)}, np.array([0, 0]), np.array([1, 2]))
+    found = rows_written("PATTERN SEQ(A a, B+ b[], B? c)", matches)
+    assert found.column("b").to_pylist() == [[B2], [B2, B3]]
+    assert found.column("c").to_pylist() == [None, None]
+    assert found.column("c").type == found.column("a").type
+
+
+def test_returned_columns_are_computed() -> None:
+    found = rows_written(f"{PAIR} RETURN a.x + b.x AS total, b.ts - a.ts AS took", PAIRS)
+    assert found.select(["total", "took"]).to_pylist() == [
+        {"total": None, "took": 1},
+        {"total": 40, "took": 2},
+        {"total": 40, "took": 2},
+    ]
+
+
+def test_columns_that_are_left_out_change_no_other() -> None:
+    whole = rows_written(PAIR, PAIRS)
+    assert rows_written(PAIR, PAIRS, ["match_end", "match_id"]).equals(whole.select(["match_end", "match_id"]))
+
+
+def test_an_id_is_of_the_meaning_of_the_query_and_of_what_it_reads() -> None:
+    ids = rows_written(PAIR, PAIRS).column("match_id")
+    assert rows_written("pattern  seq(A a,B b)", PAIRS).column("match_id").equals(ids)
+    assert not rows_written(f"{PAIR} WITHIN 9", PAIRS).column("match_id").equals(ids)
+    others = EVENTS.set_column(3, "unread", pa.array([7, 8, 9, 9]))
+    assert rows_written(PAIR, PAIRS, events=others).column("match_id").equals(ids)
+    narrower = EVENTS.set_column(2, "x", EVENTS["x"].cast(pa.int16()))
+    assert rows_written(PAIR, PAIRS, events=narrower).column("match_id").equals(ids)

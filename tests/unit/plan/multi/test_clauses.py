@@ -9,9 +9,10 @@ from kleene.common.schema import schema_of_arrow
 from kleene.language.parser import parse
 from kleene.pattern.bind import bind
 from kleene.pattern.text import expression_text
-from kleene.plan.lazy.lazy import LazyPlan, plan_lazy
 from kleene.plan.multi.clauses import Clause, Leaf, clauses_of
+from kleene.plan.optimizer import plan_matches
 from kleene.plan.options import LazyOptions
+from kleene.plan.patterns import LazyPlan
 
 SCHEMA = schema_of_arrow(
     pa.schema(
@@ -29,7 +30,7 @@ SCHEMA = schema_of_arrow(
 
 
 def plan(text: str) -> LazyPlan:
-    return plan_lazy(bind(parse(text), SCHEMA), LazyOptions())
+    return plan_matches(bind(parse(text), SCHEMA), LazyOptions())
 
 
 def clauses(*texts: str) -> tuple[tuple[Leaf, ...], tuple[Clause, ...]]:

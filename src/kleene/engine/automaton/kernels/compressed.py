@@ -14,7 +14,7 @@ Cost: some nanoseconds for a node and for an end; for an end whose window cuts h
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,28 @@ TOO_MANY = -1
 
 # Entries of `span`: how many nodes are reached, and the first and last of their places.
 REACHED, LOW_PLACE, HIGH_PLACE = range(3)
+
+
+class Histories(NamedTuple):
+    """Nodes, and what is known of the histories below each: see `count_histories` and `lift`."""
+
+    times: Array
+    """The time of each event."""
+    nodes: Array
+    totals: Array
+    oldest: Array
+    forks: Array
+    olders: Array
+    jumps: Array
+
+
+class Marks(NamedTuple):
+    """What is known of unions that a horizon cuts: those with the stamp of the horizon at hand."""
+
+    stamps: Array
+    live: Array
+    starts: Array
+    stack: Array
 
 
 @kernel
@@ -207,91 +229,60 @@ def lift(nodes: Array, oldest: Array, forks: Array, olders: Array, jumps: Array,
 
 
 @inlined
-def _cut(union: int, horizon: int, times: Array, nodes: Array, totals: Array, olders: Array, jumps: Array) -> int:
+def _cut(union: int, horizon: int, of: Histories) -> int:
     """Where the horizon cuts a union: down the older ways for as long as they are alive. What is left on the way is alive."""
     node = union
-    if totals[node] != TOO_MANY:
-        while olders[node] >= 0 and times[nodes[YOUNGEST, olders[node]]] > horizon:
-            node = jumps[node] if times[nodes[YOUNGEST, jumps[node]]] > horizon else olders[node]
+    if of.totals[node] != TOO_MANY:
+        while of.olders[node] >= 0 and of.times[of.nodes[YOUNGEST, of.olders[node]]] > horizon:
+            node = of.jumps[node] if of.times[of.nodes[YOUNGEST, of.jumps[node]]] > horizon else of.olders[node]
     return node
 
 
 @inlined
-def _count_live(
-    union: int,
-    horizon: int,
-    mark: int,
-    times: Array,
-    nodes: Array,
-    totals: Array,
-    oldest: Array,
-    forks: Array,
-    olders: Array,
-    jumps: Array,
-    stamps: Array,
-    live: Array,
-    starts: Array,
-    stack: Array,
-) -> None:
+def _count_live(union: int, horizon: int, mark: int, of: Histories, marks: Marks) -> None:
     """Counts the live histories of a union and of the unions below it that the horizon cuts, marking what is known."""
     top = 0
-    stack[0] = union
+    marks.stack[0] = union
     while top >= 0:
-        node = stack[top]
+        node = marks.stack[top]
         total = np.int64(0)
-        start = nodes[YOUNGEST, node]
+        start = of.nodes[YOUNGEST, node]
         waits = False
         for side in range(2):
-            way = nodes[PREVIOUS, node] if side == 0 else nodes[OTHER, node]
+            way = of.nodes[PREVIOUS, node] if side == 0 else of.nodes[OTHER, node]
             if way < 0:
                 continue
-            way = forks[way]
-            if times[nodes[YOUNGEST, way]] <= horizon:
+            way = of.forks[way]
+            if of.times[of.nodes[YOUNGEST, way]] <= horizon:
                 continue
-            if times[oldest[way]] > horizon:
-                count = totals[way]
-                first = oldest[way]
+            if of.times[of.oldest[way]] > horizon:
+                count = of.totals[way]
+                first = of.oldest[way]
             else:
-                cut = _cut(way, horizon, times, nodes, totals, olders, jumps)
-                if stamps[cut] != mark:
+                cut = _cut(way, horizon, of)
+                if marks.stamps[cut] != mark:
                     top += 1
-                    stack[top] = cut
+                    marks.stack[top] = cut
                     waits = True
                     break
-                count = live[cut]
+                count = marks.live[cut]
                 if cut != way:
-                    count += totals[way] - totals[cut]
-                first = starts[cut]
+                    count += of.totals[way] - of.totals[cut]
+                first = marks.starts[cut]
             if total == TOO_MANY or count == TOO_MANY or total > NEVER - count:
                 total = np.int64(TOO_MANY)
             else:
                 total += count
             start = min(start, first)
         if not waits:
-            live[node] = total
-            starts[node] = start
-            stamps[node] = mark
+            marks.live[node] = total
+            marks.starts[node] = start
+            marks.stamps[node] = mark
             top -= 1
 
 
 @kernel
-def count_ends(
-    ends: Array,
-    horizons: Array,
-    times: Array,
-    nodes: Array,
-    totals: Array,
-    oldest: Array,
-    forks: Array,
-    olders: Array,
-    jumps: Array,
-    stamps: Array,
-    live: Array,
-    starts: Array,
-    stack: Array,
-    counts: Array,
-    since: Array,
-) -> None:
+def count_ends(ends: Array, horizons: Array, of: Histories, marks: Marks, counts: Array, since: Array) -> None:
     """For each end the number of its matches (or TOO_MANY) and the oldest of their starts.
 
     `times[event]` is compared with the horizon of an end. What `lift` gives, and `stamps` (0 at first), `live`, `starts` and
@@ -300,22 +291,22 @@ def count_ends(
     mark = 0
     marked = np.int64(0)
     for entry in range(ends.size):
-        node = forks[ends[entry]]
+        node = of.forks[ends[entry]]
         horizon = horizons[entry]
-        if times[oldest[node]] > horizon:
-            counts[entry] = totals[node]
-            since[entry] = oldest[node]
+        if of.times[of.oldest[node]] > horizon:
+            counts[entry] = of.totals[node]
+            since[entry] = of.oldest[node]
             continue
         if mark == 0 or horizon != marked:
             mark += 1
             marked = horizon
-        cut = _cut(node, horizon, times, nodes, totals, olders, jumps)
-        if stamps[cut] != mark:
-            _count_live(cut, horizon, mark, times, nodes, totals, oldest, forks, olders, jumps, stamps, live, starts, stack)
-        counts[entry] = live[cut]
+        cut = _cut(node, horizon, of)
+        if marks.stamps[cut] != mark:
+            _count_live(cut, horizon, mark, of, marks)
+        counts[entry] = marks.live[cut]
         if cut != node:
-            counts[entry] += totals[node] - totals[cut]
-        since[entry] = starts[cut]
+            counts[entry] += of.totals[node] - of.totals[cut]
+        since[entry] = marks.starts[cut]
 
 
 @kernel
@@ -340,31 +331,20 @@ def locate(rows: Array, ranks: Array, end_offsets: Array, counts: Array, entries
 
 
 @inlined
-def _live_histories(
-    way: int,
-    horizon: int,
-    times: Array,
-    nodes: Array,
-    totals: Array,
-    oldest: Array,
-    forks: Array,
-    olders: Array,
-    jumps: Array,
-    live: Array,
-) -> Any:
+def _live_histories(way: int, horizon: int, of: Histories, marks: Marks) -> Any:
     if way < 0:
         count = np.int64(0)
     else:
-        fork = forks[way]
-        if times[nodes[YOUNGEST, fork]] <= horizon:
+        fork = of.forks[way]
+        if of.times[of.nodes[YOUNGEST, fork]] <= horizon:
             count = np.int64(0)
-        elif times[oldest[fork]] > horizon:
-            count = totals[fork]
+        elif of.times[of.oldest[fork]] > horizon:
+            count = of.totals[fork]
         else:
-            cut = _cut(fork, horizon, times, nodes, totals, olders, jumps)
-            count = live[cut]
+            cut = _cut(fork, horizon, of)
+            count = marks.live[cut]
             if cut != fork:
-                count += totals[fork] - totals[cut]
+                count += of.totals[fork] - of.totals[cut]
     return count
 
 
@@ -375,17 +355,8 @@ def draw(
     begin: int,
     ends: Array,
     horizons: Array,
-    times: Array,
-    nodes: Array,
-    totals: Array,
-    oldest: Array,
-    forks: Array,
-    olders: Array,
-    jumps: Array,
-    stamps: Array,
-    live: Array,
-    starts: Array,
-    stack: Array,
+    of: Histories,
+    marks: Marks,
     chains: Array,
     lasts: Array,
 ) -> int:
@@ -400,28 +371,28 @@ def draw(
         rank = within[pick]
         horizon = horizons[entry]
         node = ends[entry]
-        union = forks[node]
-        if times[oldest[union]] <= horizon:
+        union = of.forks[node]
+        if of.times[of.oldest[union]] <= horizon:
             mark = -1 - entry
-            cut = _cut(union, horizon, times, nodes, totals, olders, jumps)
-            if stamps[cut] != mark:
-                _count_live(cut, horizon, mark, times, nodes, totals, oldest, forks, olders, jumps, stamps, live, starts, stack)
+            cut = _cut(union, horizon, of)
+            if marks.stamps[cut] != mark:
+                _count_live(cut, horizon, mark, of, marks)
         first = used
         while node >= 0 and used < chains.shape[1]:
-            one = nodes[PREVIOUS, node]
-            other = nodes[OTHER, node]
+            one = of.nodes[PREVIOUS, node]
+            other = of.nodes[OTHER, node]
             if other == -1:
-                chains[EVENT, used] = nodes[EVENT, node]
-                chains[COMPONENT, used] = nodes[COMPONENT, node]
+                chains[EVENT, used] = of.nodes[EVENT, node]
+                chains[COMPONENT, used] = of.nodes[COMPONENT, node]
                 chains[PREVIOUS, used] = used + 1
                 chains[OTHER, used] = -1
-                chains[YOUNGEST, used] = nodes[EVENT, node]
+                chains[YOUNGEST, used] = of.nodes[EVENT, node]
                 used += 1
                 node = one
                 continue
-            if one == GONE or (other != GONE and nodes[YOUNGEST, other] > nodes[YOUNGEST, one]):
+            if one == GONE or (other != GONE and of.nodes[YOUNGEST, other] > of.nodes[YOUNGEST, one]):
                 one, other = other, one
-            count = _live_histories(one, horizon, times, nodes, totals, oldest, forks, olders, jumps, live)
+            count = _live_histories(one, horizon, of, marks)
             if rank < count:
                 node = one
             else:

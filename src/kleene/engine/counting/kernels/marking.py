@@ -54,7 +54,9 @@ TERM_CELL, TERM_RING, TERM_CONNECTION = range(3)
 
 
 class Rings(NamedTuple):
-    """The start events of each ring: `[heads, tails)` are alive."""
+    """The start events of each ring, marked with their times (SEM, section 3.2): `[heads, tails)` are alive. Paths with
+    a prefix in common share its cells (PreTree, section 4.1).
+    """
 
     of: Array
     """The ring of each test."""
@@ -68,7 +70,9 @@ class Rings(NamedTuple):
 
 
 class Connections(NamedTuple):
-    """The connections that each ring takes snapshots for, and the snapshots."""
+    """Where the pieces of chopped paths connect (Chop-Connect, section 4.2): what each ring takes snapshots for, and the
+    snapshots (SnapShot).
+    """
 
     ranges: Array
     numbers: Array

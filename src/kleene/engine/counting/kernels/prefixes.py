@@ -1,4 +1,4 @@
-"""Prefix counters where nothing expires (A-Seq section 3.1): one set of cells for each partition is all that is kept."""
+"""Prefix counters where nothing expires (DPC, A-Seq section 3.1): one set of cells for each partition is all that is kept."""
 
 from __future__ import annotations
 

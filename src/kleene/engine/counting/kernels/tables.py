@@ -31,7 +31,7 @@ class Weights(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The cells: integers and floats."""
+    """The cells, integers and floats: prefix counters (PreCntr, section 3.1), filled again for each partition (HPC)."""
 
     cells: Array
     floats: Array

@@ -15,7 +15,10 @@ earliest that must follow it, and lies in the window that the bound events leave
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kleene.common.arrays import Array
+from kleene.engine.events.kernels.tables import Stream
 from kleene.engine.events.kernels.windows import end_before, end_of_window, first_after, first_in_window
 from kleene.engine.kernels import inlined, kernel
 
@@ -26,19 +29,95 @@ PRECEDES, FOLLOWS, UNORDERED = -1, 1, 0
 """What `relation[u, v]` says of v: it precedes u, follows it, or neither."""
 
 
+class Candidates(NamedTuple):
+    """The candidates of component u: `places[starts[u] : starts[u + 1]]`."""
+
+    starts: Array
+    places: Array
+    before_place: Array
+    """How many of each component come before a place; empty where the places are searched."""
+
+
+class Window(NamedTuple):
+    """Where matches may lie."""
+
+    window: int
+    bounds: Array
+    """What an event allows the others to be, by place, see `windows.prepare`; empty where that is searched."""
+    wanted: Array
+    """By segment the places that matches may end with, see `ask`."""
+
+
+class Alive(NamedTuple):
+    """The instances that the paper's automaton would hold: `counts` by row of those that it would begin, less those that it
+    would end there; empty if they are not counted.
+    """
+
+    counts: Array
+    order: Array
+
+
+class Slots(NamedTuple):
+    """Which slots of a partial match bound the scope of a component (section 5.1)."""
+
+    after: Array
+    """s(e): the scope starts after the latest of these, the bound events that precede it directly (Prec)."""
+    before: Array
+    """f(e): the scope finishes before the earliest of these, the bound events that follow it directly (Succ)."""
+    first: Array
+    """Those that may be the first of all."""
+    last: Array
+    """Those that may be the last of all."""
+
+
+class Scopes(NamedTuple):
+    """The scope of each partial match: its candidates are the range `[low, high)`."""
+
+    low: Array
+    high: Array
+
+
+class Tree(NamedTuple):
+    """What the choice of the next component is made by (section 6)."""
+
+    choices: int
+    """The components to choose from."""
+    everything: int
+    ends: int
+    """The component that every other one precedes, or -1."""
+    slots: Array
+    relation: Array
+    needs: Array
+    """The components of each condition."""
+    via: Array
+    compiled: int
+    """The conditions that filters decide."""
+    shares: Array
+    """The share of tuples that satisfies each condition."""
+    sizes: Array
+    promised: Array
+
+
 @inlined
-def _count_before(component: int, place: int, before_place: Array, starts: Array, candidates: Array) -> int:
-    if before_place.shape[1]:
-        return int(before_place[component, place])
-    low = starts[component]
-    high = starts[component + 1]
+def _count_before(component: int, place: int, candidates: Candidates) -> int:
+    if candidates.before_place.shape[1]:
+        return int(candidates.before_place[component, place])
+    low = candidates.starts[component]
+    high = candidates.starts[component + 1]
     while low < high:
         middle = (low + high) >> 1
-        if candidates[middle] < place:
+        if candidates.places[middle] < place:
             low = middle + 1
         else:
             high = middle
-    return int(low - starts[component])
+    return int(low - candidates.starts[component])
+
+
+@inlined
+def _count_alive(latest: int, to_window: int, end: int, alive: Alive) -> None:
+    """An instance is alive from its latest event to the end of its window."""
+    alive.counts[alive.order[latest]] += 1
+    alive.counts[alive.order[to_window] if to_window < end else alive.counts.size - 1] -= 1
 
 
 @kernel
@@ -94,110 +173,91 @@ def count_around(places: Array, offsets: Array, segments: Array, clock: Array, w
 @kernel
 def find_scopes(
     component: int,
-    after_slots: Array,
-    before_slots: Array,
-    first_slots: Array,
-    last_slots: Array,
+    slots: Slots,
     freshness: int,
     count: int,
     parts: Array,
-    offsets: Array,
-    segments: Array,
-    clock: Array,
-    rank: Array,
-    tied: bool,
-    window: int,
-    wanted: Array,
-    bounds: Array,
-    before_place: Array,
-    starts: Array,
-    candidates: Array,
-    alive: Array,
-    order: Array,
-    low: Array,
-    high: Array,
+    stream: Stream,
+    within: Window,
+    candidates: Candidates,
+    alive: Alive,
+    scopes: Scopes,
 ) -> int:
-    """Finds the candidates of a component in scope of each partial match, as ranges `[low, high)`; returns how many there are.
+    """Finds the candidates of a component in scope of each partial match; returns how many there are.
 
-    The slots say which bound events the scope begins after and ends before, and which may be the first and the last of all.
-    `freshness`: the component must be one of the places asked for (ALWAYS), or if no bound event is (IF_NONE). `wanted` are
-    those places, see `ask`. `alive`, unless it is empty, counts by row the instances that the automaton would begin and end
-    there: partial matches whose scope is open.
+    `freshness`: the component must be one of the places that matches may end with (ALWAYS), or if no bound event is (IF_NONE).
     """
+    offsets = stream.offsets
+    segments = stream.segments
+    rank = stream.rank
+    bounds = within.bounds
+    wanted = within.wanted
+    start = candidates.starts[component]
     evaluations = 0
     for partial in range(count):
-        latest = parts[last_slots[0], partial]
-        for index in range(1, last_slots.size):
-            latest = max(latest, parts[last_slots[index], partial])
-        earliest = parts[first_slots[0], partial]
-        for index in range(1, first_slots.size):
-            earliest = min(earliest, parts[first_slots[index], partial])
+        latest = parts[slots.last[0], partial]
+        for index in range(1, slots.last.size):
+            latest = max(latest, parts[slots.last[index], partial])
+        earliest = parts[slots.first[0], partial]
+        for index in range(1, slots.first.size):
+            earliest = min(earliest, parts[slots.first[index], partial])
         segment = segments[latest] if segments.size else 0
         begin, end = offsets[segment], offsets[segment + 1]
-        first = first_in_window(latest, begin, clock, window, bounds)
-        to_window = end_of_window(earliest, end, clock, window, bounds)
+        first = first_in_window(latest, begin, stream.clock, within.window, bounds)
+        to_window = end_of_window(earliest, end, stream.clock, within.window, bounds)
         last = min(to_window, wanted[1, segment])
-        for index in range(after_slots.size):
-            place = parts[after_slots[index], partial]
-            first = max(first, first_after(place, end, rank, bounds) if tied else place + 1)
-        for index in range(before_slots.size):
-            place = parts[before_slots[index], partial]
-            last = min(last, end_before(place, begin, rank, bounds) if tied else place)
+        for index in range(slots.after.size):
+            place = parts[slots.after[index], partial]
+            first = max(first, first_after(place, end, rank, bounds) if stream.tied else place + 1)
+        for index in range(slots.before.size):
+            place = parts[slots.before[index], partial]
+            last = min(last, end_before(place, begin, rank, bounds) if stream.tied else place)
         fresh = wanted[0, segment]
         if freshness == ALWAYS or (freshness == IF_NONE and latest < fresh):
             first = max(first, fresh)
-        low[partial] = 0
-        high[partial] = 0
+        scopes.low[partial] = 0
+        scopes.high[partial] = 0
         if last > first:
-            low[partial] = starts[component] + _count_before(component, first, before_place, starts, candidates)
-            high[partial] = starts[component] + _count_before(component, last, before_place, starts, candidates)
-            evaluations += high[partial] - low[partial]
-        if alive.size and before_slots.size == 0:
-            alive[order[latest]] += 1
-            alive[order[to_window] if to_window < end else alive.size - 1] -= 1
+            scopes.low[partial] = start + _count_before(component, first, candidates)
+            scopes.high[partial] = start + _count_before(component, last, candidates)
+            evaluations += scopes.high[partial] - scopes.low[partial]
+        if alive.counts.size and slots.before.size == 0:
+            _count_alive(latest, to_window, end, alive)
     return evaluations
 
 
 @kernel
 def choose_scopes(
-    choices: int,
-    everything: int,
-    ends: int,
+    tree: Tree,
     count: int,
     parts: Array,
     sets: Array,
-    slots: Array,
-    relation: Array,
-    needs: Array,
-    via: Array,
-    compiled: int,
-    shares: Array,
-    offsets: Array,
-    segments: Array,
-    clock: Array,
-    rank: Array,
-    window: int,
-    wanted: Array,
-    bounds: Array,
-    before_place: Array,
-    starts: Array,
-    candidates: Array,
-    alive: Array,
-    order: Array,
-    low: Array,
-    high: Array,
+    stream: Stream,
+    within: Window,
+    candidates: Candidates,
+    alive: Alive,
+    scopes: Scopes,
     chosen: Array,
     asked: Array,
-    sizes: Array,
-    promised: Array,
 ) -> int:
     """As `find_scopes`, for the component of each partial match that promises least work, of those in `choices` (a tree).
 
     The set of a partial match's bound components is in `sets`. A partial match without a candidate of some component is given
     up. Work is the candidates of a component, and for each that is expected to hold (the `shares` of its conditions) those of
-    the component with the fewest after it; with shares of 1 that is the component with the fewest candidates. `ends` is the
-    component that every other one precedes, or -1; `asked` gets the conditions to ask, which follow from the set.
+    the component with the fewest after it; with shares of 1 that is the component with the fewest candidates. `asked` gets the
+    conditions to ask, which follow from the set.
     """
+    slots = tree.slots
+    relation = tree.relation
+    needs = tree.needs
+    via = tree.via
+    sizes = tree.sizes
+    promised = tree.promised
+    offsets = stream.offsets
+    segments = stream.segments
+    rank = stream.rank
+    bounds = within.bounds
+    wanted = within.wanted
     n = relation.shape[0]
     evaluations = 0
     for partial in range(count):
@@ -211,17 +271,17 @@ def choose_scopes(
         segment = segments[latest] if segments.size else 0
         begin, end = offsets[segment], offsets[segment + 1]
         fresh = wanted[0, segment]
-        from_window = first_in_window(latest, begin, clock, window, bounds)
-        to_window = end_of_window(earliest, end, clock, window, bounds)
+        from_window = first_in_window(latest, begin, stream.clock, within.window, bounds)
+        to_window = end_of_window(earliest, end, stream.clock, within.window, bounds)
         best = -1
         least = 0.0
         open_scope = True
         complete = True
-        low[partial] = 0
-        high[partial] = 0
+        scopes.low[partial] = 0
+        scopes.high[partial] = 0
         for u in range(n):
             sizes[u] = 0
-            if ((choices & ~have) >> u) & 1 == 0:
+            if ((tree.choices & ~have) >> u) & 1 == 0:
                 continue
             first = from_window
             last = min(to_window, wanted[1, segment])
@@ -234,25 +294,25 @@ def choose_scopes(
                 elif relation[u, other] == FOLLOWS:
                     last = min(last, end_before(parts[slots[0, other], partial], begin, rank, bounds))
                     is_open = False
-            if u == ends or (latest < fresh and have | (1 << u) == everything):
+            if u == tree.ends or (latest < fresh and have | (1 << u) == tree.everything):
                 first = max(first, fresh)
             one = 0
             size = 0
             if last > first:
-                one = _count_before(u, first, before_place, starts, candidates)
-                size = _count_before(u, last, before_place, starts, candidates) - one
+                one = _count_before(u, first, candidates)
+                size = _count_before(u, last, candidates) - one
             if size == 0:
-                complete = False
+                complete = False  # p_ne, non-empty, does not hold
                 break
             share = float(size)
             for condition in range(needs.size):
                 need = needs[condition]
                 waits = via[condition] == 0 or via[condition] & ~have != 0
                 if (need >> u) & 1 and need & ~(have | (1 << u)) == 0 and waits:
-                    share *= shares[condition]
+                    share *= tree.shares[condition]
             sizes[u] = size
             promised[0, u] = share
-            promised[1, u] = starts[u] + one
+            promised[1, u] = candidates.starts[u] + one
             promised[2, u] = is_open
         if not complete:
             chosen[partial] = -1
@@ -266,21 +326,20 @@ def choose_scopes(
                     following = sizes[other]
             work = sizes[u] + promised[0, u] * following
             if best < 0 or work < least:
-                best = u
+                best = u  # p_se: the most selective; with shares, the one that promises least work
                 least = work
-        low[partial] = int(promised[1, best])
-        high[partial] = low[partial] + sizes[best]
+        scopes.low[partial] = int(promised[1, best])
+        scopes.high[partial] = scopes.low[partial] + sizes[best]
         open_scope = promised[2, best] != 0
         chosen[partial] = best
         conditions = 0
         for condition in range(needs.size):
             need = needs[condition]
             waits = via[condition] == 0 or via[condition] & ~have != 0
-            if (compiled >> condition) & 1 and (need >> best) & 1 and need & ~(have | (1 << best)) == 0 and waits:
+            if (tree.compiled >> condition) & 1 and (need >> best) & 1 and need & ~(have | (1 << best)) == 0 and waits:
                 conditions |= 1 << condition
         asked[partial] = conditions
-        evaluations += high[partial] - low[partial]
-        if open_scope and alive.size:
-            alive[order[latest]] += 1
-            alive[order[to_window] if to_window < end else alive.size - 1] -= 1
+        evaluations += scopes.high[partial] - scopes.low[partial]
+        if open_scope and alive.counts.size:
+            _count_alive(latest, to_window, end, alive)
     return evaluations

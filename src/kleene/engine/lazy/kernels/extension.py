@@ -6,7 +6,10 @@ evaluated, and some nanoseconds a partial match that is written.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kleene.common.arrays import Array
+from kleene.engine.events.kernels.tables import Columns
 from kleene.engine.kernels import LazyFilter, inlined, kernel
 from kleene.engine.kernels.rows import lower_bound
 
@@ -14,6 +17,42 @@ PARTIAL, OFFSET, COUNT = range(3)
 """Entries of the `state` array: where to go on, and how many partial matches were written."""
 
 DONE, OUTPUT_FULL = 0, 1
+
+
+class Extension(NamedTuple):
+    """What partial matches are extended by."""
+
+    further: bool
+    """Whether a Kleene component gets another element."""
+    chosen: Array
+    """The component, of each partial match in a tree."""
+    asked: Array
+    """The conditions to ask, of each partial match in a tree."""
+    reads: Array
+    """The slots that the conditions read."""
+    worth: int
+    """Partial matches are decided together if that saves the evaluation of more candidates than this for each."""
+    bound_set: int
+    """The components that are bound; in a tree each partial match has its own."""
+    slots: Array
+    distinct: Array
+    """The components that may not have an event that another one has."""
+
+
+class Parts(NamedTuple):
+    """Partial matches, a column each: the places of their events; in a tree `sets` has the bound components, and the one bound
+    last.
+    """
+
+    parts: Array
+    sets: Array
+
+
+class Decided(NamedTuple):
+    """Room for what a filter decides about: the bound events, and the candidates."""
+
+    bound: Array
+    selected: Array
 
 
 @inlined
@@ -79,43 +118,60 @@ def _append(
         _copy(selected[begin : begin + kept], out[slots[0, component], written : written + kept])
 
 
+@inlined
+def _hold(
+    component: int,
+    site: int,
+    conditions: int,
+    n: int,
+    bound: Array,
+    selected: Array,
+    lazy_filter: LazyFilter,
+    columns: Columns,
+) -> int:
+    """Keeps those of n selected places that satisfy conditions; how many they are."""
+    return lazy_filter(
+        2 * component + site,
+        conditions,
+        n,
+        columns.valid.shape[1],
+        bound.ctypes,
+        selected.ctypes,
+        columns.ints.ctypes,
+        columns.floats.ctypes,
+        columns.valid.ctypes,
+        columns.constants.ctypes,
+    )
+
+
 @kernel
 def extend(
-    further: bool,
-    chosen: Array,
-    asked: Array,
-    reads: Array,
-    worth: int,
+    extension: Extension,
     count: int,
-    parts: Array,
-    sets: Array,
-    slots: Array,
-    distinct: Array,
-    bound_set: int,
+    given: Parts,
     low: Array,
     high: Array,
     candidates: Array,
-    bound: Array,
-    selected: Array,
+    deciding: Decided,
     state: Array,
-    out: Array,
-    out_sets: Array,
+    extended: Parts,
     lazy_filter: LazyFilter,
-    rows: int,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-    constants: Array,
+    columns: Columns,
 ) -> int:
     """Extends partial matches by each of their candidates that satisfies the conditions, until the output is full.
 
-    `chosen` and `asked` have one entry, the component and its conditions (a chain), or one for each partial match (a tree);
-    in a tree `sets` has the bound components, and the one bound last. `further` extends a Kleene component by another element.
-
-    Partial matches of a chain come in its order, so those that have the events in common which the conditions read (the slots
-    `reads`) often follow each other: their candidates are decided together, and each takes those in its scope, if that saves
-    the evaluation of more than `worth` candidates for each.
+    Partial matches of a chain come in its order, so those that have the events in common which the conditions read often follow
+    each other: their candidates are decided together, and each takes those in its scope, if that saves enough.
     """
+    further = extension.further
+    chosen = extension.chosen
+    asked = extension.asked
+    slots = extension.slots
+    distinct = extension.distinct
+    parts = given.parts
+    out = extended.parts
+    bound = deciding.bound
+    selected = deciding.selected
     room = out.shape[1]
     width = parts.shape[0]
     tree = chosen.size > 1
@@ -130,20 +186,17 @@ def extend(
             continue
         component = chosen[partial] if tree else chosen[0]
         conditions = asked[partial] if tree else asked[0]
-        have = sets[0, partial] if tree else bound_set
+        have = given.sets[0, partial] if tree else extension.bound_set
         apart = distinct[component] & have
         if conditions:
             for slot in range(width):
                 bound[slot] = parts[slot, partial]
         if conditions and not tree and apart == 0 and partial >= alike_end and state[OFFSET] == 0:
-            alike_end, first, last, saved = _alike(partial, count, reads, parts, low, high, room)
+            alike_end, first, last, saved = _alike(partial, count, extension.reads, parts, low, high, room)
             decided = -1
-            if last - first <= room and saved > worth * (alike_end - partial):
+            if last - first <= room and saved > extension.worth * (alike_end - partial):
                 _copy(candidates[first:last], selected)
-                decided = lazy_filter(
-                    2 * component + site, conditions, last - first, rows, bound.ctypes, selected.ctypes, ints.ctypes,
-                    floats.ctypes, valid.ctypes, constants.ctypes,
-                )  # fmt: skip
+                decided = _hold(component, site, conditions, last - first, bound, selected, lazy_filter, columns)
         if decided >= 0 and partial < alike_end:
             begin = lower_bound(selected, 0, decided, candidates[at])
             kept = lower_bound(selected, begin, decided, candidates[high[partial] - 1] + 1) - begin
@@ -165,10 +218,7 @@ def extend(
             state[OFFSET] += piece
             kept = piece
             if conditions:
-                kept = lazy_filter(
-                    2 * component + site, conditions, piece, rows, bound.ctypes, selected.ctypes, ints.ctypes,
-                    floats.ctypes, valid.ctypes, constants.ctypes,
-                )  # fmt: skip
+                kept = _hold(component, site, conditions, piece, bound, selected, lazy_filter, columns)
             if apart:
                 piece = kept
                 kept = 0
@@ -184,8 +234,8 @@ def extend(
                 continue
             _append(partial, component, further, parts, slots, selected, 0, kept, out, written)
             if tree:
-                _fill(have | (1 << component), out_sets[0, written : written + kept])
-                _fill(component, out_sets[1, written : written + kept])
+                _fill(have | (1 << component), extended.sets[0, written : written + kept])
+                _fill(component, extended.sets[1, written : written + kept])
             written += kept
         state[OFFSET] = 0
     state[PARTIAL] = count
@@ -201,11 +251,7 @@ def count_held(
     slots: Array,
     scratch: Array,
     lazy_filter: LazyFilter,
-    rows: int,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-    constants: Array,
+    columns: Columns,
 ) -> int:
     """Counts the tuples of single events that satisfy conditions which are decided when a component is bound.
 
@@ -218,10 +264,7 @@ def count_held(
         for slot in range(width):
             bound[slot] = parts[slot, entry]
         selected[0] = parts[slots[0, component], entry]
-        held += lazy_filter(
-            2 * component, conditions, 1, rows, bound.ctypes, selected.ctypes, ints.ctypes, floats.ctypes, valid.ctypes,
-            constants.ctypes,
-        )  # fmt: skip
+        held += _hold(component, 0, conditions, 1, bound, selected, lazy_filter, columns)
     return held
 
 

@@ -10,18 +10,35 @@ time.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kleene.common.arrays import Array
 from kleene.engine.kernels import inlined, kernel
 
 
+class Intervals(NamedTuple):
+    """The open intervals of matches, by row."""
+
+    first: Array
+    """The first event of each match."""
+    last: Array
+    after: Array
+    """The neighbour before the negative component; empty for a negated start."""
+    before: Array
+    """The neighbour after it; empty for a negated end."""
+    keys: Array
+    """Empty if negative events of all keys count."""
+    window: int
+    ts: Array
+    rank: Array
+
+
 @inlined
-def _interval(
-    match: int, first: Array, last: Array, after: Array, before: Array, window: int, ts: Array
-) -> tuple[int, int, int, int]:
+def _interval(match: int, of: Intervals) -> tuple[int, int, int, int]:
     """The neighbour rows of a match's interval, -1 for a bound in time, and the bounds in time."""
-    after_row = after[match] if after.size else -1
-    before_row = before[match] if before.size else -1
-    return after_row, before_row, ts[last[match]] - window, ts[first[match]] + window
+    after_row = of.after[match] if of.after.size else -1
+    before_row = of.before[match] if of.before.size else -1
+    return after_row, before_row, of.ts[of.last[match]] - of.window, of.ts[of.first[match]] + of.window
 
 
 @kernel
@@ -39,14 +56,7 @@ def _inside(row: int, after_row: int, before_row: int, lowest: int, highest: int
 
 @kernel
 def probe(
-    first: Array,
-    last: Array,
-    after: Array,
-    before: Array,
-    match_keys: Array,
-    window: int,
-    ts: Array,
-    rank: Array,
+    of: Intervals,
     bounds: Array,
     rows: Array,
     begin: int,
@@ -58,14 +68,15 @@ def probe(
     """Finds the earliest negative row in the interval of each match from `begin` on (-1 where there is none), or, with `pairs`,
     lists (match, negative row) for predicates to decide.
 
-    `first`, `last`, `after` and `before` hold a row per match; `after` and `before` are empty for a negated start and end.
     The negative rows of key k are `rows[bounds[k] : bounds[k + 1]]`. Returns the match to go on with (all of them, unless the
     list of pairs is full) and the number of pairs.
     """
+    ts = of.ts
+    rank = of.rank
     count = 0
-    for match in range(begin, first.size):
-        after_row, before_row, lowest, highest = _interval(match, first, last, after, before, window, ts)
-        key = match_keys[match] if match_keys.size else 0
+    for match in range(begin, of.first.size):
+        after_row, before_row, lowest, highest = _interval(match, of)
+        key = of.keys[match] if of.keys.size else 0
         low = bounds[key]
         end = bounds[key + 1]
         high = end
@@ -88,19 +99,12 @@ def probe(
             pair_row[count] = rows[low]
             count += 1
             low += 1
-    return first.size, count
+    return of.first.size, count
 
 
 @kernel
 def probe_times(
-    first: Array,
-    last: Array,
-    after: Array,
-    before: Array,
-    match_keys: Array,
-    window: int,
-    ts: Array,
-    rank: Array,
+    of: Intervals,
     origin: int,
     width: int,
     bounds: Array,
@@ -113,15 +117,17 @@ def probe_times(
     pair_row: Array,
 ) -> tuple[int, int]:
     """The same over partitions of time: the negative rows of each are ordered by key, and by stream order within a key."""
+    ts = of.ts
+    rank = of.rank
     count = 0
-    for match in range(begin, first.size):
-        after_row, before_row, lowest, highest = _interval(match, first, last, after, before, window, ts)
+    for match in range(begin, of.first.size):
+        after_row, before_row, lowest, highest = _interval(match, of)
         from_ts = ts[after_row] if after_row >= 0 else lowest
         to_ts = ts[before_row] if before_row >= 0 else highest
         partition = max(0, (from_ts - origin) // width)
         final = min(bounds.size - 2, (to_ts - origin) // width)
         started = count
-        key = match_keys[match] if match_keys.size else 0
+        key = of.keys[match] if of.keys.size else 0
         while partition <= final:
             low = bounds[partition]
             end = bounds[partition + 1]
@@ -148,19 +154,12 @@ def probe_times(
             if found[match] >= 0:
                 break
             partition += 1
-    return first.size, count
+    return of.first.size, count
 
 
 @kernel
 def scan(
-    first: Array,
-    last: Array,
-    after: Array,
-    before: Array,
-    match_keys: Array,
-    window: int,
-    ts: Array,
-    rank: Array,
+    of: Intervals,
     keys: Array,
     rows: Array,
     begin: int,
@@ -170,10 +169,12 @@ def scan(
     pair_row: Array,
 ) -> tuple[int, int]:
     """The same without an index: every match reads every negative event. For measuring what the index saves."""
+    ts = of.ts
+    rank = of.rank
     count = 0
-    for match in range(begin, first.size):
-        after_row, before_row, lowest, highest = _interval(match, first, last, after, before, window, ts)
-        key = match_keys[match] if match_keys.size else 0
+    for match in range(begin, of.first.size):
+        after_row, before_row, lowest, highest = _interval(match, of)
+        key = of.keys[match] if of.keys.size else 0
         started = count
         for entry in range(rows.size):
             if keys[entry] != key or not _inside(rows[entry], after_row, before_row, lowest, highest, ts, rank):
@@ -186,4 +187,4 @@ def scan(
             pair_match[count] = match
             pair_row[count] = rows[entry]
             count += 1
-    return first.size, count
+    return of.first.size, count

@@ -1,1 +1,1 @@
-"""Slices of time on Spark: where time is cut, hot keys, events on their way to slices, counters and totals over them."""
+"""Slices of time on Spark: when events are, hot keys, events on their way to slices, and the tasks."""

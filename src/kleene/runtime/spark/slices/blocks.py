@@ -5,7 +5,7 @@ Shuffling blocks costs far less than shuffling rows. A block is an Arrow stream;
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from kleene.common.arrays import Array
 from kleene.common.columns import time_values
 from kleene.common.schema import EventSchema
-from kleene.engine.counting.slices import Slice
+from kleene.plan.distribution.slicing import Slice
 from kleene.runtime.embedded import Batches, in_stream_order
 
 BLOCK_ROWS = 1 << 17
@@ -39,10 +39,7 @@ class _Blocks:
     def __init__(self, slices: Sequence[Slice], time: str, unit: str | None) -> None:
         self._time, self._unit = time, unit
         self._begins = np.array([item.since for item in slices])
-        led = [item for item in slices if item.leading]
-        self._led = np.array([item.number for item in led], np.int64)
-        self._lows = np.array([max(item.horizon, slices[item.leading[0]].since) for item in led], np.int64)
-        self._highs = np.array([slices[item.leading[-1]].until for item in led], np.int64)
+        self._lows, self._highs = (np.array(ends) for ends in zip(*((item.low, item.high) for item in slices), strict=True))
         self._waiting: dict[int, list[pa.RecordBatch]] = {}
         self._rows: dict[int, int] = {}
 
@@ -80,10 +77,10 @@ class _Blocks:
             numbers = np.searchsorted(self._begins, ts, side="right") - 1
             for number in np.unique(numbers).tolist():
                 yield number, _selected(batch, numbers == number)
-        for place in np.flatnonzero((self._lows <= last) & (self._highs > first)):
-            leading = (ts >= self._lows[place]) & (ts < self._highs[place])
+        for number in np.flatnonzero((self._lows <= last) & (self._highs > first)).tolist():
+            leading = (ts >= self._lows[number]) & (ts < self._highs[number])
             if leading.any():
-                yield int(self._led[place]), _selected(batch, leading)
+                yield number, _selected(batch, leading)
 
     def _block(self, number: int) -> pa.RecordBatch:
         rows = self._waiting.pop(number)
@@ -109,8 +106,10 @@ class Received:
     summaries: Mapping[int, bytes]
 
 
-def received(batches: Batches, columns: Sequence[str], schema: EventSchema) -> Received | None:
-    """The blocks of a task, with the events' own names of columns, in stream order; None if there are none."""
+def received(
+    batches: Batches, columns: Sequence[str], schema: EventSchema, restored: Callable[[pa.RecordBatch], pa.RecordBatch]
+) -> Received | None:
+    """The blocks of a task, in stream order, each batch `restored` to the events' own columns; None if there are none."""
     blocks: list[pa.Table] = []
     numbers: set[int] = set()
     summaries: dict[int, bytes] = {}
@@ -127,4 +126,5 @@ def received(batches: Batches, columns: Sequence[str], schema: EventSchema) -> R
     starts = [pc.min(block.column(schema.time)).as_py() for block in named]  # None: no row has a time
     order = sorted(range(len(named)), key=lambda place: (starts[place] is not None, starts[place]))
     events = pa.concat_tables([named[place] for place in order])
-    return Received(numbers.pop(), in_stream_order(events, schema), summaries)
+    ordered = in_stream_order(events, schema)
+    return Received(numbers.pop(), pa.Table.from_batches(map(restored, ordered.to_batches())), summaries)

@@ -16,7 +16,7 @@ from kleene.runtime.embedded import batches_of, in_stream_order, match_batches, 
 from kleene.testing.cases import Case, load_all
 from support.engine_routes import given_options
 
-FOLDER = Path(__file__).parents[1] / "cases"
+FOLDER = Path(__file__).parents[2] / "cases"
 CASES = [case for case in load_all(FOLDER) if not case.workload]
 
 

@@ -1,117 +1,41 @@
-"""Counters over slices of time: one stream that nothing divides, counted by any number of tasks.
-
-Time is cut into contiguous slices; a task writes the rows of one. What it needs of the past:
-
-- with a window, the events that expire while the slice lasts (they lead, and only make the first front), and of the slices
-  between them and its own, whose start events all outlive it, nothing but their *summary*;
-- without one, the summary of everything before.
+"""Summaries of slices of time: what counters in one slice need of earlier ones whose start events all outlive it.
 
 A summary is the cells of all segments after a slice, counted from nothing. Summaries of adjacent stretches combine: a match of
-a segment in both is, for some place to cut it, one of its first part on the left and one of the rest on the right. So an event
-goes to three tasks on average at most, however long the window is. Cost of a combination: one product for each cell and place.
+a segment in both is, for some place to cut it, one of its first part on the left and one of the rest on the right. Cost of a
+combination: one product for each cell and place.
+
+The task of a slice counts from its lead (which expires while the slice lasts and only makes the first front), the combined
+summaries of the slices between, and its own events. Without a window the summaries are of everything before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache, reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from kleene.common.arrays import Array
-from kleene.common.errors import DataError, Problem
-from kleene.engine.allowance import Allowance
-from kleene.engine.counting.carried import Carried
+from kleene.common.arrays import LONG_AGO, Array
+from kleene.engine.counting.carried import UNKNOWN
 from kleene.engine.counting.counter_room import Room
-from kleene.engine.counting.counters import EVER, LONG_AGO, CounterMatcher, CounterPass
+from kleene.engine.counting.counters import CounterMatcher, CounterPass
 from kleene.engine.counting.kernels import counting, prefixes
 from kleene.engine.counting.kernels import slices as kernels
 from kleene.engine.counting.kernels.counting import FLOAT_TOTAL, LARGEST, TOTAL
 from kleene.engine.counting.kernels.tables import Asked, Counts, Events, Front, Leading, Weights
 from kleene.engine.counting.program import Cells, Program, Segment, Slot, Wanted, build_program, cells_of
 from kleene.engine.counting.totals import start_values
-from kleene.engine.counting.values import Attributes, WeightColumns, require_stable, wanted_of
-from kleene.engine.events.working_set import WorkingSet
-from kleene.engine.matcher import Found
+from kleene.engine.counting.values import Attributes, WeightColumns, require_stable, wanted_of, wanted_of_any
+from kleene.engine.matcher import Found, State
 from kleene.engine.passes.working_matcher import RUN_ROWS, WorkingMatcher
 from kleene.plan.counting.counters import CounterPlan
-from kleene.plan.counting.shared_counters import SharedCounters, alone
+from kleene.plan.counting.shared_counters import alone
 
 WHOLE = 1 << 62
 """More rows than a task has: it makes one pass over all of them."""
-
-
-# --- where time is cut ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The instants [since, until), and what is needed of the slices before: of those in `leading` the events from `horizon` on,
-    of those in `between` the summary.
-    """
-
-    number: int
-    since: int
-    until: int
-    horizon: int
-    leading: range
-    between: range
-    closed: bool = False
-    """Whether no event was there when time was cut, and none may come."""
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """What is known of the times of events: the first and the last, and where slices of about as many events begin."""
-
-    first: int
-    last: int
-    cuts: tuple[int, ...]
-
-
-def slices_of(plan: CounterPlan, extent: Extent) -> tuple[Slice, ...]:
-    """The slices of a plan. They cover all of time, and are right for any events, but for those that come after the last where
-    the last slice is closed.
-    """
-    window, on_change = plan.bound.window, plan.bound.query.emit_on_change
-    inner = sorted({cut for cut in extent.cuts if extent.first < cut <= extent.last})
-    if window is None:
-        return tuple(Slice(i, *span, LONG_AGO, range(0), range(i)) for i, span in enumerate(_spans([LONG_AGO, *inner])))
-    begins = [extent.first, *inner]
-    end = extent.last + 1
-    if on_change:
-        begins += [end, *(begin + window for begin in begins if end < begin + window < EVER)]
-    elif len(begins) > 1 and window > begins[-1] - begins[-2]:
-        begins.append(end)
-    spans = _spans([LONG_AGO, *begins])
-    found = [_slice(number, spans, window, on_change) for number in range(len(spans))]
-    if begins[-1] == end and not on_change:
-        found[-1] = replace(found[-1], leading=range(0), closed=True)
-    return tuple(found)
-
-
-def _spans(begins: Sequence[int]) -> list[tuple[int, int]]:
-    return list(zip(begins, [*begins[1:], EVER], strict=True))
-
-
-def _slice(number: int, spans: Sequence[tuple[int, int]], window: int, on_change: bool) -> Slice:
-    since, until = spans[number]
-    horizon = max(since - window + (not on_change), LONG_AGO)
-    first = next(i for i, (_, end) in enumerate(spans) if end > horizon)
-    last = next((i for i in range(number) if spans[i][0] >= until - window), number)
-    return Slice(number, since, until, horizon, range(first, last), range(last, number))
-
-
-def summarized(slices: Sequence[Slice]) -> bool:
-    """Whether any summary is needed."""
-    return any(item.between for item in slices)
-
-
-def has_summaries(plan: CounterPlan) -> bool:
-    """Whether slices of a plan can be summarized: not by partition, and only what means the same in all tasks."""
-    return not plan.partition and not plan.compares_texts
 
 
 # --- summaries --------------------------------------------------------------------------------------------------------
@@ -208,12 +132,21 @@ def _one_partition(ts: Array, rank: Array, masks: Array) -> Events:
     return Events(np.array([0, ts.size], np.int64), ts, rank, masks)
 
 
+def summary_of(plan: CounterPlan, events: Iterable[pa.RecordBatch], *, run_rows: int = RUN_ROWS) -> bytes | None:
+    """The summary of events in stream order; None if there are none. Bad rows are passed over."""
+    matcher = SummaryMatcher(plan, run_rows)
+    for batch in events:
+        list(matcher.feed(batch))
+    list(matcher.finish())
+    return None if matcher.summary is None else matcher.summary.to_bytes()
+
+
 class SummaryMatcher(WorkingMatcher):
     """Takes in the events of a slice; `summary` has its summary at the end."""
 
     output_schemas = ()
 
-    def __init__(self, plan: CounterPlan, *, run_rows: int = RUN_ROWS) -> None:
+    def __init__(self, plan: CounterPlan, run_rows: int) -> None:
         self._shared = alone(plan)
         super().__init__(self._shared, "drop", run_rows, 1)
         self.summary: Summary | None = None
@@ -242,81 +175,46 @@ class SummaryMatcher(WorkingMatcher):
 # --- the rows of a slice ----------------------------------------------------------------------------------------------
 
 
-class SliceMatcher(CounterMatcher):
-    """Writes the rows of a slice from its leading events, its own, and the summaries (by slice) of those in between.
+class SummarizedMatcher(CounterMatcher):
+    """Counts a slice, restored from its lead, after slices that are summarized.
 
-    Memory: with summaries in a window, all these events; else as any counters.
+    Memory: in a window, all these events; else as any counters.
     """
-
-    def __init__(
-        self,
-        plan: CounterPlan,
-        events: pa.Schema,
-        part: Slice,
-        summaries: Mapping[int, bytes],
-        *,
-        bad_rows: str = "error",
-        run_rows: int = RUN_ROWS,
-    ) -> None:
-        lasting = part.between and plan.bound.window is not None
-        super().__init__(alone(plan), events, bad_rows=bad_rows, run_rows=WHOLE if lasting else run_rows)
-        self._part = part
-        self._summaries = [summaries[number] for number in part.between if number in summaries]
-        self._begun = not part.between
-        self._written = part.since
 
     widens = False  # what lies before the slice has been summed up
 
-    def _run(self, watermark: int | None) -> Iterator[Found]:
-        if self._part.closed and len(self._working):
-            message = "the DataFrame has later events than when it was read first"
-            raise DataError(Problem(message, hint="match it again, or cache it before"))
-        yield from super()._run(watermark)
-        self._written = max(self._written, self._part.since)
+    def __init__(
+        self, plan: CounterPlan, events: pa.Schema, summaries: Iterable[bytes], *, run_rows: int = RUN_ROWS, **tuning: Any
+    ) -> None:
+        super().__init__(alone(plan), events, run_rows=run_rows if plan.bound.window is None else WHOLE, **tuning)
+        self._wanted, self._bits = (wanted_of_any(plan, events)[0],), len(plan.scanned)
+        program = build_program(self._wanted, self._bits, True)
+        found = [Summary.from_bytes(data, program) for data in summaries]
+        self._between = reduce(combination(self._wanted, self._bits), found, Summary.of_nothing(program))
+
+    def _resume(self, watermark: int, state: State) -> None:
+        super()._resume(watermark, state)
+        if self._carried is not None:
+            counted = _prefixes(self._wanted, self._bits, self._between)
+            cells, floats = counted.cells.reshape(1, -1), counted.floats.reshape(1, -1)
+            self._carried.keep([], np.zeros(1, np.int64), np.full(1, UNKNOWN), cells, floats)
 
     def _pass(self, rows: int, until: int) -> CounterPass:
-        until = min(until, self._part.until)
-        common = (self._shared, self._working, rows, self._carried, self._written, until, self.allowance)
-        if self._begun:
-            return CounterPass(*common)
-        self._begun = True
-        return SlicePass(*common, self._summaries)
+        if self._carried is not None:
+            return super()._pass(rows, until)
+        require_stable(self._shared.plans[0], self._working, rows)
+        return SummarizedPass(self._between, self._shared, self._working, rows, None, self._written, until, self.allowance)
 
 
-class SlicePass(CounterPass):
-    """The pass over a slice that starts from summaries."""
+class SummarizedPass(CounterPass):
+    """The pass over a lead and a slice, with what lies between."""
 
-    def __init__(
-        self,
-        shared: SharedCounters,
-        working: WorkingSet,
-        rows: int,
-        carried: Carried | None,
-        since: int,
-        until: int,
-        allowance: Allowance,
-        summaries: Sequence[bytes],
-    ) -> None:
-        require_stable(shared.plans[0], working, rows)
-        self._summaries = summaries
-        super().__init__(shared, working, rows, carried, since, until, allowance)
+    def __init__(self, between: Summary, *further: Any) -> None:
+        self._between = between
+        super().__init__(*further)
 
     def _is_cautious(self) -> bool:
         return True
-
-    def _between(self) -> Summary:
-        """The combined summaries."""
-        wanted, bits = self._program.wanted, len(self._shared.scanned)
-        program = build_program(wanted, bits, True)
-        found = [Summary.from_bytes(data, program) for data in self._summaries]
-        return reduce(combination(wanted, bits), found, Summary.of_nothing(program))
-
-    def _count_all(self, room: Room) -> None:
-        prefixes = _prefixes(self._program.wanted, len(self._shared.scanned), self._between())
-        assert self._carried is not None
-        self._carried.keep([], self._first, self._numbers, prefixes.cells.reshape(1, -1), prefixes.floats.reshape(1, -1))
-        self._find_carried()
-        super()._count_all(room)
 
     def _count_window(self, window: int, room: Room, expiries: Room) -> None:
         if self._expiring:
@@ -324,8 +222,7 @@ class SlicePass(CounterPass):
         self._count_stacked(window, LONG_AGO if self._expiring else self._since, room, expiries)
 
     def _leading(self) -> Leading:
-        between = self._between()
-        return Leading(self._leaders(), 1, Counts(between.cells, between.floats))
+        return Leading(self._leaders(), 1, Counts(self._between.cells, self._between.floats))
 
     def _leaders(self) -> int:
         return int(np.searchsorted(self._ts, self._since, side="left"))
@@ -336,5 +233,5 @@ class SlicePass(CounterPass):
         weights = Weights(*(np.ascontiguousarray(item[:, first]) for item in self._weights))
         events = _one_partition(self._ts[first], self._rank[first], self._groups.masks[first])
         leading = _taken_in(program, Summary.of_nothing(program), events, weights)
-        found = combination(program.wanted, len(self._shared.scanned))(leading, self._between())
+        found = combination(program.wanted, len(self._shared.scanned))(leading, self._between)
         return start_values(program, 0, found.cells.reshape(1, -1), found.floats.reshape(1, -1))

@@ -14,23 +14,16 @@ import pytest
 import kleene
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError
+from kleene.engine.build import output_schema
 from kleene.engine.counting.kernels.counting import TOTAL
 from kleene.engine.counting.program import Slot, Wanted, build_program
-from kleene.engine.counting.slices import (
-    Extent,
-    Slice,
-    SliceMatcher,
-    Summary,
-    SummaryMatcher,
-    combination,
-    has_summaries,
-    slices_of,
-    summarized,
-)
+from kleene.engine.counting.summaries import Summary, combination, summary_of
+from kleene.engine.time_slices import match_slice
 from kleene.interfaces.options import options_of
 from kleene.plan.counting.counters import CounterPlan, obstacles
+from kleene.plan.distribution.slicing import Slice, summarized_slices
 from kleene.plan.optimizer import make_plan
-from kleene.runtime.embedded import batches_of, in_stream_order, match_batches, rows_of
+from kleene.runtime.embedded import batches_of, in_stream_order
 from support.aggregate_pairs import Pair, differences
 from support.random_aggregate import aggregate_example
 
@@ -46,6 +39,14 @@ def plan_of(text: str, table: pa.Table = INTEGERS) -> CounterPlan:
 # --- running slices in one process ------------------------------------------------------------------------------------
 
 
+def slices_of(plan: CounterPlan, first: int, last: int, cuts: Sequence[int]) -> tuple[Slice, ...]:
+    return summarized_slices(cuts, first, last, plan.window, on_change=plan.bound.query.emit_on_change)
+
+
+def summarized(slices: Sequence[Slice]) -> bool:
+    return any(part.between for part in slices)
+
+
 class Sliced:
     """A table cut into slices; events go where Spark would send them."""
 
@@ -54,7 +55,7 @@ class Sliced:
         self._ordered = in_stream_order(table, plan.bound.schema).combine_chunks()
         time = self._ordered.column(plan.bound.schema.time).combine_chunks()
         self._ts = time_values(time, plan.bound.schema.time_unit)
-        self.slices = slices_of(plan, Extent(int(self._ts.min()), int(self._ts.max()), tuple(cuts)))
+        self.slices = slices_of(plan, int(self._ts.min()), int(self._ts.max()), cuts)
 
     def _events(self, since: int, until: int) -> pa.Table:
         return self._ordered.take(pa.array(np.flatnonzero((self._ts >= since) & (self._ts < until))))
@@ -68,21 +69,19 @@ class Sliced:
     def summaries(self) -> dict[int, bytes]:
         found = {}
         for part in self.slices:
-            matcher = SummaryMatcher(self._plan, **self._tuning())
-            list(match_batches(matcher, self._batches(self._events(part.since, part.until))))
-            if matcher.summary is not None:
-                found[part.number] = matcher.summary.to_bytes()
+            summary = summary_of(self._plan, self._batches(self._events(part.since, part.until)), **self._tuning())
+            if summary is not None:
+                found[part.number] = summary
         return found
 
     def rows(self) -> pa.Table:
         summaries = self.summaries() if summarized(self.slices) else {}
         found: list[pa.RecordBatch] = []
         for part in self.slices:
-            leading = [self._events(max(self.slices[i].since, part.horizon), self.slices[i].until) for i in part.leading]
-            events = pa.concat_tables([*leading, self._events(part.since, part.until)])
-            matcher = SliceMatcher(self._plan, self._ordered.schema, part, summaries, **self._tuning())
-            found += rows_of(match_batches(matcher, self._batches(events)))
-        return pa.Table.from_batches(found, matcher.output_schemas[0])
+            events = pa.concat_tables([self._events(part.low, part.high), self._events(part.since, part.until)])
+            events = pa.Table.from_batches(self._batches(events), events.schema)
+            found += match_slice(self._plan, events, part, summaries, **self._tuning())
+        return pa.Table.from_batches(found, output_schema(self._plan, self._ordered.schema))
 
 
 def counted_pair(seed: int, number: int, rng: Random) -> tuple[Pair, CounterPlan] | None:
@@ -109,7 +108,7 @@ def check(seed: int, number: int, seen: Counter[str]) -> list[str]:
     pair, plan = found
     ts = time_values(pair.table.column("ts").combine_chunks(), pair.schema.time_unit).tolist()
     sliced = Sliced(plan, pair.table, random_cuts(ts, rng), rng)
-    if summarized(sliced.slices) and not has_summaries(plan):
+    if summarized(sliced.slices) and not plan.has_summaries:
         return []
     try:
         rows = sliced.rows()
@@ -118,7 +117,7 @@ def check(seed: int, number: int, seen: Counter[str]) -> list[str]:
     seen["pairs"] += 1
     seen["slices"] += len(sliced.slices)
     seen["with summaries"] += summarized(sliced.slices)
-    seen["with both"] += any(part.leading and part.between for part in sliced.slices)
+    seen["with both"] += any(part.has_lead and part.between for part in sliced.slices)
     seen["without a window"] += plan.bound.window is None
     seen["EMIT ON CHANGE"] += pair.example.query.emit_on_change
     seen["partitions"] += bool(plan.partition)
@@ -138,58 +137,13 @@ def test_random_slices_give_the_oracles_rows() -> None:
     assert seen["without a window"] > 5
 
 
-# --- where time is cut ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("on_change", [False, True], ids=["triggers", "change"])
-def test_a_slice_has_what_its_instants_need(on_change: bool) -> None:
-    """By the definition: what expires while a slice lasts leads, what outlives it is summarized, what is gone is not needed."""
-    rng = Random(5)
-    for _ in range(300):
-        window, last = rng.randint(1, 50), rng.randint(1, 60)
-        plan = plan_of(f"PATTERN SEQ(A a, B b) WITHIN {window} AGG COUNT{' EMIT ON CHANGE' if on_change else ''}")
-        slices = slices_of(plan, Extent(0, last, tuple(rng.randint(0, last) for _ in range(rng.randint(0, 9)))))
-        for part in slices:
-            instants = range(max(part.since, -1), min(part.until, last + window + 2))
-            for start in () if part.closed else range(part.since):
-                needed = [now for now in instants if (start + window >= now if on_change else start + window > now)]
-                expires = any(start + window <= now for now in instants)
-                place = next(item.number for item in slices if item.since <= start < item.until)
-                leads = place in part.leading and start >= part.horizon
-                assert (place in part.between) <= (bool(needed) and not expires)
-                assert leads or place in part.between or not needed
-
-
-def test_slices_cover_all_of_time_and_share_few_events() -> None:
-    rng = Random(6)
-    for _ in range(200):
-        cuts = tuple(rng.randint(0, 1000) for _ in range(rng.randint(1, 40)))
-        window = rng.randint(1, 1500)
-        slices = slices_of(plan_of(f"PATTERN SEQ(A a, B b) WITHIN {window} AGG COUNT EMIT ON CHANGE"), Extent(0, 1000, cuts))
-        assert [part.until for part in slices[:-1]] == [part.since for part in slices[1:]]
-        assert (slices[0].since, slices[-1].until) == (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
-        assert sum(len(part.leading) for part in slices) <= 2 * len(slices)
-
-
-def test_without_a_window_everything_before_is_summarized() -> None:
-    slices = slices_of(plan_of("PATTERN SEQ(A a, B b) AGG COUNT"), Extent(0, 9, (3, 7, 7)))
-    assert [(part.leading, part.between) for part in slices] == [(range(0), range(i)) for i in range(3)]
-
-
-def test_a_short_window_needs_no_summary() -> None:
-    slices = slices_of(plan_of("PATTERN SEQ(A a, B b) WITHIN 5 AGG COUNT"), Extent(0, 99, (25, 50, 75)))
-    assert not summarized(slices)
-    assert slices[3] == Slice(3, 50, 75, 46, range(2, 3), range(3, 3))
-
-
 def test_events_after_the_last_are_refused_where_their_past_is_not_sent() -> None:
     plan = plan_of("PATTERN SEQ(A a, B b) WITHIN 60 AGG COUNT")
-    slices = slices_of(plan, Extent(0, 99, (25, 50, 75)))
+    slices = slices_of(plan, 0, 99, (25, 50, 75))
     assert [part.closed for part in slices] == [False] * 5 + [True]
     later = pa.table({"ts": [100], "type": ["B"], "x": [1]})
-    matcher = SliceMatcher(plan, later.schema, slices[-1], {})
     with pytest.raises(DataError, match="later events"):
-        list(match_batches(matcher, batches_of(later)))
+        list(match_slice(plan, later, slices[-1]))
 
 
 # --- summaries --------------------------------------------------------------------------------------------------------
@@ -197,9 +151,9 @@ def test_events_after_the_last_are_refused_where_their_past_is_not_sent() -> Non
 
 def test_what_has_no_summaries() -> None:
     table = INTEGERS.append_column("s", pa.array([], pa.string()))
-    assert has_summaries(plan_of("PATTERN SEQ(A a, B b) AGG COUNT, MAX(a.x)", table))
-    assert not has_summaries(plan_of("PATTERN SEQ(A a, B b) AGG COUNT, MAX(a.s)", table))
-    assert not has_summaries(plan_of("PATTERN SEQ(A a, B b) WHERE [x] AGG COUNT", table))
+    assert plan_of("PATTERN SEQ(A a, B b) AGG COUNT, MAX(a.x)", table).has_summaries
+    assert not plan_of("PATTERN SEQ(A a, B b) AGG COUNT, MAX(a.s)", table).has_summaries
+    assert not plan_of("PATTERN SEQ(A a, B b) WHERE [x] AGG COUNT", table).has_summaries
 
 
 def test_combination_is_associative() -> None:
