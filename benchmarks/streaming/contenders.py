@@ -93,7 +93,7 @@ def packed_pass_through(query: kleene.Query, events: Any) -> Any:
             pass
 
     run = query.run(events, **OPTIONS)
-    packets = packed(run.stages[0].narrow, events, run.watermark)
+    packets = packed(run.tiers[0].narrow, events, run.watermark)
     return _observed(packets.groupBy("group").transformWithState(PassThrough(), "events long", "append", "none"))
 
 

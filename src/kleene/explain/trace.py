@@ -30,10 +30,11 @@ from kleene.common.errors import DataError, PlanningError, Problem
 from kleene.engine.automaton.automaton_pass import STRATEGIES
 from kleene.engine.automaton.evaluation import AutomatonEvaluation
 from kleene.engine.automaton.kernels import layout as kernels
+from kleene.engine.automaton.kernels.layout import FLOAT, FLOAT_COLUMN, INTEGER_COLUMN
 from kleene.engine.automaton.kernels.merging import merge_touched
 from kleene.engine.automaton.kernels.nfa import run_automaton
 from kleene.engine.automaton.run_buffer import RunBuffer
-from kleene.engine.automaton.run_program import FLOAT, FLOAT_COLUMN, INTEGER_COLUMN, RunProgram
+from kleene.engine.automaton.run_program import RunProgram
 from kleene.engine.expressions.filters import Program
 from kleene.engine.passes.reporting import PatternMatcher
 from kleene.engine.passes.working_matcher import BLOCK

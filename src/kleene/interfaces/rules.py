@@ -62,7 +62,7 @@ class Rules:
         Events are spread by `partition_by`, which all rules have then; without it one task does all the work.
         """
         from kleene.runtime.spark.stream.rules import rule_names, rules_stream
-        from kleene.runtime.spark.stream.run import Stage, StreamRun
+        from kleene.runtime.spark.stream.run import StreamRun, StreamTier
         from kleene.runtime.stream.plan import StreamPlan
         from kleene.runtime.stream.rows import rows_schema
 
@@ -83,9 +83,9 @@ class Rules:
             described, schema, schema, over, policy, given.max_events, compile=compile, columns=tuple(schema.names), **failing
         )
         rules = rules_stream(events.sparkSession, self.source)
-        stage = Stage(events, plan, plan)
+        tier = StreamTier(events, plan, plan)
         known = rule_names(events.sparkSession, self.source)
-        return StreamRun((stage,), {"rules": rows_schema(described, schema)}, given.watermark, rules, known, given.max_ahead)
+        return StreamRun((tier,), {"rules": rows_schema(described, schema)}, given.watermark, rules, known, given.max_ahead)
 
 
 def rules(source: str, *, functions: Mapping[str, Callable[..., Any]] | Iterable[Function] | None = None) -> Rules:

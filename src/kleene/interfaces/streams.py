@@ -1,6 +1,6 @@
 """Queries over streaming DataFrames: which plans there are, how the events are spread, and what travels.
 
-Queries that read the same events are a stage. One that reads composite events is in a later stage than those that make them,
+Queries that read the same events are a tier. One that reads composite events is in a later tier than those that make them,
 and stays so far behind the watermark that they are there in time.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, Problem
 from kleene.interfaces.composition.composites import Composite, cast_frame
-from kleene.interfaces.composition.queries import Stage
+from kleene.interfaces.composition.queries import Tier
 from kleene.interfaces.composition.shared import multi_options_of, planned_query
 from kleene.interfaces.options import Options
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from kleene.interfaces.query import Query
     from kleene.interfaces.workload.workload import Workload
     from kleene.plan.multi.search import MultiOptions
-    from kleene.runtime.spark.stream.run import Stage as SparkStage
-    from kleene.runtime.spark.stream.run import StreamRun
+    from kleene.runtime.spark.stream.run import StreamRun, StreamTier
     from kleene.runtime.stream.plan import Distribution, Made
     from kleene.runtime.units import PlannedQuery
 
@@ -41,39 +40,39 @@ def is_streaming(events: Any) -> bool:
 def run_query(item: Query, events: DataFrame, options: Options) -> StreamRun:
     """One query over a streaming DataFrame."""
     schema = schema_of_stream(events)
-    return _run([Stage((), schema, (planned_query(item, schema, options),))], [item.name], events, options, None)
+    return _run([Tier((), schema, (planned_query(item, schema, options),))], [item.name], events, options, None)
 
 
 def run_workload(workload: Workload, events: DataFrame, options: Options) -> StreamRun:
     """The queries of a workload over a streaming DataFrame."""
     given, multi = multi_options_of(options)
-    stages = workload.stages(schema_of_stream(events), given, multi)
-    return _run(stages, workload.queries, events, given, multi)
+    tiers = workload.tiers(schema_of_stream(events), given, multi)
+    return _run(tiers, workload.queries, events, given, multi)
 
 
 def _run(
-    stages: Sequence[Stage], names: Iterable[str], events: DataFrame, options: Options, multi: MultiOptions | None
+    tiers: Sequence[Tier], names: Iterable[str], events: DataFrame, options: Options, multi: MultiOptions | None
 ) -> StreamRun:
     from kleene.runtime.embedded import only
     from kleene.runtime.spark.stream.run import StreamRun
 
-    watched = tuple(sorted({name for stage in stages if stage.read for name in _types_read(stage)}))
+    watched = tuple(sorted({name for tier in tiers if tier.read for name in _types_read(tier)}))
     schemas: dict[str, pa.Schema] = {}
     delays: dict[str, int] = {}
     found = []
-    for stage in stages:
-        lag = max((delays[composite.query] for composite in stage.read), default=0)
-        delays |= {item.name: lag + ((item.plan.window or 0) if item.plan.postponed else 0) for item in stage.queries}
-        schemas |= {item.name: only(options.columns, item.schema(stage.events)) for item in stage.queries}
-        made = _stage(cast_frame(events, stage.events) if stage.read else events, stage, options, multi)
-        own = partial(replace, made=tuple(map(_made, stage.read)), lag=lag, watched=() if stage.read else watched)
+    for tier in tiers:
+        lag = max((delays[composite.query] for composite in tier.read), default=0)
+        delays |= {item.name: lag + ((item.plan.window or 0) if item.plan.postponed else 0) for item in tier.queries}
+        schemas |= {item.name: only(options.columns, item.schema(tier.events)) for item in tier.queries}
+        made = _tier(cast_frame(events, tier.events) if tier.read else events, tier, options, multi)
+        own = partial(replace, made=tuple(map(_made, tier.read)), lag=lag, watched=() if tier.read else watched)
         found.append(replace(made, narrow=own(made.narrow), wide=own(made.wide)))
     return StreamRun(tuple(found), {name: schemas[name] for name in names}, options.watermark, max_ahead=options.max_ahead)
 
 
-def _types_read(stage: Stage) -> Iterator[str]:
-    """The types of events that the queries of a stage name."""
-    return (name for item in stage.queries for event in item.plan.bound.components for name in event.types)
+def _types_read(tier: Tier) -> Iterator[str]:
+    """The types of events that the queries of a tier name."""
+    return (name for item in tier.queries for event in item.plan.bound.components for name in event.types)
 
 
 def _made(composite: Composite) -> Made:
@@ -99,14 +98,14 @@ def schema_of_stream(events: DataFrame) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
 
 
-def _stage(frame: DataFrame, stage: Stage, options: Options, multi: MultiOptions | None) -> SparkStage:
+def _tier(frame: DataFrame, tier: Tier, options: Options, multi: MultiOptions | None) -> StreamTier:
     import pyarrow as pa
 
     from kleene.runtime.spark.functions import pickled
-    from kleene.runtime.spark.stream.run import Stage as SparkStage
+    from kleene.runtime.spark.stream.run import StreamTier
     from kleene.runtime.stream.plan import StreamPlan
 
-    queries, schema = stage.queries, stage.events
+    queries, schema = tier.queries, tier.events
     for item in queries:
         for function in item.plan.bound.query.functions:
             pickled(function)  # raises here what Spark would report as an error of its own
@@ -129,7 +128,7 @@ def _stage(frame: DataFrame, stage: Stage, options: Options, multi: MultiOptions
         **failing,
     )
     narrow = replace(wide, events=kept)
-    return SparkStage(frame, narrow, wide)
+    return StreamTier(frame, narrow, wide)
 
 
 def failing_of(options: Options, default: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from kleene.plan.lazy.lazy import LazyBranch
 from kleene.plan.limits import Limits
 from kleene.plan.options import LazyOptions, NfaOptions, PlanOptions, SequenceOptions
 from kleene.plan.order.statistics import Statistics
-from kleene.plan.patterns import Alternative, MatchOptions
+from kleene.plan.patterns import Alternative, EvaluationOptions
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Draft:
     """Why its aggregates are not counted without matches."""
     ahead: tuple[Branch, ...] = ()
     """Its negation that looks ahead, which the draft does not have."""
-    options: MatchOptions = field(default_factory=LazyOptions)
+    options: EvaluationOptions = field(default_factory=LazyOptions)
     """The choices of the evaluation that finds the matches."""
     all_rows: bool = False
     partition: tuple[str, ...] = ()

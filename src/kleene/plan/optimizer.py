@@ -14,7 +14,7 @@ from kleene.plan.draft import Draft
 from kleene.plan.limits import DEFAULT_LIMITS, Limits, limits_of
 from kleene.plan.options import AggregateOptions, LazyOptions, NfaOptions, PlanOptions, disabled_stages, plan_options
 from kleene.plan.order.statistics import Statistics
-from kleene.plan.patterns import LazyPlan, MatchOptions, NfaPlan
+from kleene.plan.patterns import EvaluationOptions, LazyPlan, NfaPlan
 from kleene.plan.verify import verify
 
 
@@ -85,7 +85,7 @@ def plan_matches(bound: BoundQuery, options: LazyOptions, *, ties: str = "error"
 def plan_matches(bound: BoundQuery, options: NfaOptions, *, ties: str = "error", limits: Limits = ...) -> NfaPlan: ...
 
 
-def plan_matches(bound: BoundQuery, options: MatchOptions, *, ties: str = "error", limits: Limits = DEFAULT_LIMITS) -> Any:
+def plan_matches(bound: BoundQuery, options: EvaluationOptions, *, ties: str = "error", limits: Limits = DEFAULT_LIMITS) -> Any:
     """The plan of the matches of a query by one evaluation, whatever its AGG."""
     draft = Draft(bound, options, ties, "verbose", limits, None)
     return _planned(draft, STAGES[[stage.decide for stage in STAGES].index(stages.choose_evaluation) :])

@@ -25,10 +25,10 @@ class Alternative(Protocol):
     def negation(self) -> Negation | None: ...
 
 
-MatchOptions = SequenceOptions | LazyOptions | NfaOptions
+EvaluationOptions = SequenceOptions | LazyOptions | NfaOptions
 """The options of ways to find matches."""
 
-Chosen_co = TypeVar("Chosen_co", bound=MatchOptions, covariant=True)
+Chosen_co = TypeVar("Chosen_co", bound=EvaluationOptions, covariant=True)
 Branch_co = TypeVar("Branch_co", bound=Alternative, covariant=True)
 
 
@@ -106,7 +106,7 @@ class PatternPlan(PlanDefaults, Generic[Chosen_co, Branch_co]):
         return tuple(sorted(range(len(branch.components)), key=lambda index: places[branch.components[index].variable]))
 
 
-MatchPlan = PatternPlan[MatchOptions, Alternative]
+MatchPlan = PatternPlan[EvaluationOptions, Alternative]
 """A plan that finds matches, in any way."""
 
 LazyPlan = PatternPlan[LazyOptions, LazyBranch]

@@ -31,7 +31,7 @@ from kleene.plan.operators import (
 )
 from kleene.plan.options import AggregateOptions, LazyOptions, NfaOptions, SequenceOptions
 from kleene.plan.order.statistics import Statistics
-from kleene.plan.patterns import Alternative, MatchOptions, PatternPlan
+from kleene.plan.patterns import Alternative, EvaluationOptions, PatternPlan
 
 
 def count_without_matches(draft: Draft) -> None:
@@ -214,7 +214,7 @@ def find_matches(draft: Draft) -> None:
     assert draft.transformation is not None
     next_match = bound.query.strategy is Strategy.SKIP_TILL_NEXT_MATCH
     counted = draft.all_rows and draft.stacks is None
-    plan: PatternPlan[MatchOptions, Alternative] = PatternPlan(
+    plan: PatternPlan[EvaluationOptions, Alternative] = PatternPlan(
         bound=bound,
         options=draft.options,
         branches=draft.branches,

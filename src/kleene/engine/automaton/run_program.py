@@ -20,6 +20,20 @@ import numpy as np
 
 from kleene.common.arrays import Array
 from kleene.engine.automaton.kernels import layout as kernels
+from kleene.engine.automaton.kernels.layout import (
+    FLOAT,
+    FLOAT_COLUMN,
+    INTEGER,
+    INTEGER_COLUMN,
+    POSITIVE,
+    SITE_BEGIN,
+    SITE_FIRST,
+    SITE_FURTHER,
+    SITE_OPEN,
+    SITE_PROCEED,
+    SITE_TAKE,
+    SITE_WAITING,
+)
 from kleene.engine.expressions.filters import ColumnSpec, FlatBody, Program, Value, lacking_column
 from kleene.engine.kernels import RunFilter, compile_run_filter, generated
 from kleene.pattern import predicates as p
@@ -28,11 +42,6 @@ from kleene.pattern.conditions import Condition
 from kleene.pattern.faults import tolerant
 from kleene.pattern.kinds import kind_of
 from kleene.plan.automaton.automaton import Automaton
-
-TAKE, FURTHER_ELEMENT, PROCEED, BEGIN, FIRST_ELEMENT, OPEN, WAITING = range(kernels.SITES)
-
-INTEGER, FLOAT, INTEGER_COLUMN, FLOAT_COLUMN, POSITIVE = range(5)
-"""What two runs are compared by: a slot, the value of a column at the place in a slot, or whether a slot is positive."""
 
 COUNTED = (p.AggregateFunction.COUNT, p.AggregateFunction.AVG, p.AggregateFunction.STDDEV)
 """Aggregates that the number of values is part of."""
@@ -102,22 +111,22 @@ def _components(writer: _Writer, bits: dict[tuple[str, str], int]) -> Array:
     table = np.full((kernels.COMPONENT_FIELDS, length), -1, np.int64)
     for index, component in enumerate(automaton.components):
         sites = {
-            BEGIN: component.begin,
-            TAKE: component.take,
+            SITE_BEGIN: component.begin,
+            SITE_TAKE: component.take,
             # Nothing is before the first component: all that its first event must satisfy is decided there.
-            FIRST_ELEMENT: component.element if index else (*component.begin, *component.element),
-            FURTHER_ELEMENT: component.element,
-            PROCEED: component.proceed,
+            SITE_FIRST: component.element if index else (*component.begin, *component.element),
+            SITE_FURTHER: component.element,
+            SITE_PROCEED: component.proceed,
         }
         for kind, conditions in sites.items():
             table[kernels.FILTERED + kind, index] = writer.site(index, kind, conditions)
         table[kernels.BEGIN_BIT, index] = bits[component.variable, "begin"]
         table[kernels.TAKE_BIT, index] = bits.get((component.variable, "take"), -1)
         if component.is_kleene:
-            writer.lone(index, OPEN, bits[component.variable, "take"], component.take)
+            writer.lone(index, SITE_OPEN, bits[component.variable, "take"], component.take)
         if index > 0:
-            writer.lone(index, WAITING, bits[component.variable, "begin"], component.begin)
-        walked = any(writer.walks(condition, index, TAKE) for condition in component.take)
+            writer.lone(index, SITE_WAITING, bits[component.variable, "begin"], component.begin)
+        walked = any(writer.walks(condition, index, SITE_TAKE) for condition in component.take)
         alone = component.high is None and index < length - 1 and not component.element and not walked and not writer.audits
         table[kernels.TAKES_ALONE, index] = alone
         table[kernels.KLEENE, index] = component.is_kleene
@@ -125,7 +134,7 @@ def _components(writer: _Writer, bits: dict[tuple[str, str], int]) -> Array:
         table[kernels.HIGH, index] = np.iinfo(np.int64).max if component.high is None else component.high
         if component.is_kleene and (component.low > 1 or component.high is not None):
             slot = layout.integer("length", component.variable)
-            writer.read(index, PROCEED, (INTEGER, slot, -1))
+            writer.read(index, SITE_PROCEED, (INTEGER, slot, -1))
     return table
 
 
@@ -214,7 +223,7 @@ class _Writer:
 
     def lone(self, component: int, kind: int, bit: int, conditions: Sequence[Condition]) -> None:
         """Writes the search for the next event that a lone run may select, or that is watched for."""
-        site = TAKE if kind == OPEN else BEGIN
+        site = SITE_TAKE if kind == SITE_OPEN else SITE_BEGIN
         plain = [condition for condition in conditions if not self.walks(condition, component, site)]
         body = self._body(component, site, ())
         held = [self._would(body, condition) for condition in plain]
@@ -245,7 +254,7 @@ class _Writer:
     def walks(self, condition: Condition, component: int, kind: int) -> tuple[str, ...]:
         """The variables whose elements the condition walks over at a site: those it quantifies over but does not stand on."""
         own = self.names[component]
-        stands_on = {TAKE: condition.running, FIRST_ELEMENT: condition.each, FURTHER_ELEMENT: condition.each}.get(kind, ())
+        stands_on = {SITE_TAKE: condition.running, SITE_FIRST: condition.each, SITE_FURTHER: condition.each}.get(kind, ())
         return tuple(name for name in condition.quantified if not (name == own and name in stands_on))
 
     def _walk(self, component: int, kind: int, condition: Condition, walked: tuple[str, ...]) -> None:
@@ -309,7 +318,7 @@ class _Writer:
             wanted = dict(always)
             for (index, kind), found in self._reads.items():
                 later = index > component or (
-                    index == component and (state < length or kind in (TAKE, FURTHER_ELEMENT, PROCEED))
+                    index == component and (state < length or kind in (SITE_TAKE, SITE_FURTHER, SITE_PROCEED))
                 )
                 if later:
                     wanted |= found
@@ -350,9 +359,9 @@ class _SiteBody(FlatBody):
         own = variable == self._writer.names[self._component]
         kleene = self._writer.bound.component(variable).is_kleene
         if not kleene:
-            return ("row", None) if own and self._kind in (BEGIN, FIRST_ELEMENT) else self._slot("place", variable)
+            return ("row", None) if own and self._kind in (SITE_BEGIN, SITE_FIRST) else self._slot("place", variable)
         if element is p.Element.FIRST:
-            return ("row", None) if own and self._kind in (BEGIN, FIRST_ELEMENT) else self._slot("place", variable)
+            return ("row", None) if own and self._kind in (SITE_BEGIN, SITE_FIRST) else self._slot("place", variable)
         if element is p.Element.LAST:
             return self._slot("last", variable)
         if variable in self._walked:

@@ -252,7 +252,7 @@ class PatternMatcher(ReportingMatcher):
             self.output_schemas = (self._writer.schema,)
 
     def _run(self, watermark: int | None) -> Iterator[Found]:
-        """Reports what the events up to the watermark (None: the end of time) make certain."""
+        """Reports what the events before the watermark (None: all of them) make certain."""
         working = self._working
         if len(working) and (working.pending or self._due.postponed):
             self.allowance.begin_pass(len(working))

@@ -154,4 +154,4 @@ class WorkingMatcher(Matcher, ABC):
 
     @abstractmethod
     def _run(self, watermark: int | None) -> Iterator[Found]:
-        """Reports what the events up to the watermark (None: the end of time) make certain."""
+        """Reports what the events before the watermark (None: all of them) make certain."""

@@ -137,7 +137,7 @@ class SharedMatcher(WorkingMatcher):
         return rows, codes
 
     def _run(self, watermark: int | None) -> Iterator[Found]:
-        """Reports what the events up to the watermark (None: the end of time) make certain."""
+        """Reports what the events before the watermark (None: all of them) make certain."""
         working = self._working
         if len(working) and (working.pending or self._postponed):
             for allowance in (self.allowance, *self._allowances.values()):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Tier:
     """Queries that read the same events."""
 
     read: tuple[Composite, ...]
@@ -67,12 +67,12 @@ class Queries:
         except CycleError as error:
             raise _cycle(error.args[1]) from None
 
-    def stages(self, base: pa.Schema, options: Options, multi: MultiOptions | None = None) -> tuple[Stage, ...]:
+    def tiers(self, base: pa.Schema, options: Options, multi: MultiOptions | None = None) -> tuple[Tier, ...]:
         """The queries with their plans, by what they read of events and composite events: makers come first."""
         self._require_composable(options)
         self._require_statistics_by_name(options.stats)
         made: dict[str, Composite] = {}
-        stages: dict[tuple[str, ...], list[PlannedQuery]] = {}
+        tiers: dict[tuple[str, ...], list[PlannedQuery]] = {}
         for name in self.order:
             item, producers = self.queries[name], self.producers(name)
             with self.naming(name):
@@ -81,11 +81,11 @@ class Queries:
                 planned = planned_query(item, schema, own, multi)
                 if item.logical.into is not None:
                     made[name] = composite_of(item, base, planned.schema(schema), options)
-            stages.setdefault(producers, []).append(planned)
+            tiers.setdefault(producers, []).append(planned)
         found = []
-        for producers, queries in stages.items():
+        for producers, queries in tiers.items():
             composites = tuple(made[name] for name in producers)
-            found.append(Stage(composites, common_schema(base, composites), tuple(queries)))
+            found.append(Tier(composites, common_schema(base, composites), tuple(queries)))
         return tuple(found)
 
     def plans_for(self, events: Any, **options: Unpack[MatchOptions]) -> dict[str, Plan]:
@@ -93,9 +93,9 @@ class Queries:
         from kleene.runtime.units import QuerySet
 
         plans: dict[str, Plan] = {}
-        for stage in self.stages(arrow_schema_of(events), options_of(options)):
-            apart = (item.alone for item in stage.queries)
-            for unit in apart if is_spark_frame(events) else QuerySet(stage.queries).units():
+        for tier in self.tiers(arrow_schema_of(events), options_of(options)):
+            apart = (item.alone for item in tier.queries)
+            for unit in apart if is_spark_frame(events) else QuerySet(tier.queries).units():
                 plans |= zip(unit.names, unit.plan.members, strict=True)
         return {name: plans[name] for name in self.queries}
 

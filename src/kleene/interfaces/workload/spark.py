@@ -1,4 +1,4 @@
-"""Workloads over Spark DataFrames: each stage of queries is answered in as few passes over its events as possible
+"""Workloads over Spark DataFrames: each tier of queries is answered in as few passes over its events as possible
 (`kleene.plan.distribution.passes`). All but small jobs over samples stays lazy.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kleene.interfaces.composition.queries import Stage
+from kleene.interfaces.composition.queries import Tier
 from kleene.interfaces.options import Options
 
 if TYPE_CHECKING:
@@ -27,19 +27,19 @@ def run_passes(workload: Workload, events: DataFrame, options: Options, multi: M
 
     base = arrow_schema(events)
     runs: dict[str, SparkRun] = {}
-    for stage in workload.stages(base, options, multi):
-        frame = stage.over(events, base, runs)
-        passes = passes_of(stage.queries, events)
-        alone = [Pass(item.plan.keys, (item.name,)) for item in stage.queries if item.name in passes.alone]
+    for tier in workload.tiers(base, options, multi):
+        frame = tier.over(events, base, runs)
+        passes = passes_of(tier.queries, events)
+        alone = [Pass(item.plan.keys, (item.name,)) for item in tier.queries if item.name in passes.alone]
         for found in (*passes.passes, *alone):
-            members = [item for item in stage.queries if item.name in found.queries]
+            members = [item for item in tier.queries if item.name in found.queries]
             with workload.naming(*found.queries):
                 runs |= run_pass(found, members, frame, multi, bad_rows=options.bad_rows or "error")
     return {name: runs[name] for name in workload.queries}
 
 
-def explained_passes(stages: Iterable[Stage], events: DataFrame) -> tuple[tuple[tuple[str, ...], Passes], ...]:
-    """(the composite types that are read, the passes) of each stage."""
+def explained_passes(tiers: Iterable[Tier], events: DataFrame) -> tuple[tuple[tuple[str, ...], Passes], ...]:
+    """(the composite types that are read, the passes) of each tier."""
     from kleene.runtime.spark.workloads import passes_of
 
-    return tuple((tuple(item.event_type for item in stage.read), passes_of(stage.queries, events)) for stage in stages)
+    return tuple((tuple(item.event_type for item in tier.read), passes_of(tier.queries, events)) for tier in tiers)

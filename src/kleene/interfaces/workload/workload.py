@@ -86,10 +86,10 @@ class Workload(Queries):
         source = held(events)
         base = arrow_schema_of(source)
         runs: dict[str, Run] = {}
-        for stage in self.stages(base, given, multi):
-            with self.naming(stage.queries[0].name):
-                read = in_stream_order(stage.over(source, base, runs), stage.queries[0].plan.bound.schema)
-            for unit in QuerySet(stage.queries, multi).units():
+        for tier in self.tiers(base, given, multi):
+            with self.naming(tier.queries[0].name):
+                read = in_stream_order(tier.over(source, base, runs), tier.queries[0].plan.bound.schema)
+            for unit in QuerySet(tier.queries, multi).units():
                 with self.naming(*unit.names):
                     runs |= zip(unit.names, run_unit(unit, read, bad_rows=given.bad_rows or "error"), strict=True)
         return {name: runs[name] for name in self.queries}
@@ -117,10 +117,10 @@ class Workload(Queries):
 
         given, multi = multi_options_of(options_of(options))
         source = events if isinstance(events, pa.Schema) else held(events)
-        stages = self.stages(arrow_schema_of(source), given, multi)
-        passes = explained_passes(stages, source) if is_spark_frame(source) else ()
+        tiers = self.tiers(arrow_schema_of(source), given, multi)
+        passes = explained_passes(tiers, source) if is_spark_frame(source) else ()
         apart = {name for _, found in passes for name in found.alone}
-        planned = {item.name: item.shared for stage in stages if not stage.read for item in stage.queries}
+        planned = {item.name: item.shared for tier in tiers if not tier.read for item in tier.queries}
         plans = {name: plan for name in self.queries if (plan := planned.get(name)) is not None and name not in apart}
         alone = tuple(name for name in self.queries if name not in plans)
         return replace(explained(plans, alone, source, multi or MultiOptions(), progress), passes=passes)

@@ -57,7 +57,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What travels to the tasks of a stream, or of one stage of it: queries that read the same events."""
+    """What travels to the tasks of a stream, or of one tier of it: queries that read the same events."""
 
     schema: EventSchema
     events: pa.Schema
@@ -70,9 +70,9 @@ class StreamPlan:
     """That one bucket may keep."""
     compile: Callable[[str], Compiled] | None = None
     made: tuple[Made, ...] = ()
-    """The events of earlier stages that are read too."""
+    """The events of earlier tiers that are read too."""
     lag: int = 0
-    """How far this stage stays behind the watermark, because those events come that much later."""
+    """How far this tier stays behind the watermark, because those events come that much later."""
     suspends: bool = False
     """Whether a query that fails is suspended; else it stops the stream."""
     budget: Budget | None = None
@@ -80,7 +80,7 @@ class StreamPlan:
     columns: tuple[str, ...] = ()
     """Of the events of the stream."""
     watched: tuple[str, ...] = ()
-    """Types of events that later stages read: if they are late, the first one delivers them."""
+    """Types of events that later tiers read: if they are late, the first one delivers them."""
     name: str = field(default_factory=lambda: uuid4().hex)
 
     @property

@@ -20,6 +20,8 @@ element; and, for a run alone in a Kleene state or waiting, which is the next ev
 # Rows of `flags`: which runs take and begin (also with regard to what each element must satisfy), and which stand and agree.
 TAKEN, BEGUN, FURTHER_TAKEN, FIRST_BEGUN, STANDING = range(5)
 FLAG_ROWS = 5
+ALIVE, AGREES = 1, 2
+"""Bits of STANDING: the run's window has not passed; its partition and tests are those of the event."""
 FAILING = 2
 """In `flags`, of an edge of which something fails and nothing else is against it; only filters that look for errors say so."""
 
@@ -33,6 +35,9 @@ NODE_FIELDS = 7
 
 GONE = -2
 """What a node names in place of one that was let go of: its matches have all left the window."""
+
+INTEGER, FLOAT, INTEGER_COLUMN, FLOAT_COLUMN, POSITIVE = range(5)
+"""What two runs are compared by: a slot, the value of a column at the place in a slot, or whether a slot is positive."""
 
 # Rows of `found`: the node of the last event, and its place.
 FOUND_NODE, FOUND_PLACE = range(2)

@@ -11,12 +11,16 @@ from kleene.engine.automaton.kernels.layout import (
     COMPONENT,
     DIGIT_OF_RUN,
     EVENT,
+    FLOAT,
     FOUND_NODE,
+    INTEGER,
+    INTEGER_COLUMN,
     LAST,
     LIVE,
     MERGED,
     NODE,
     OLDEST,
+    POSITIVE,
     PREVIOUS,
     SIZE,
     START,
@@ -37,16 +41,16 @@ def _equivalent(
         kind = merge_reads[entry, 0]
         slot = merge_reads[entry, 1]
         column = merge_reads[entry, 2]
-        if kind == 0:
+        if kind == INTEGER:
             same = runs[s, slot, j] == runs[s, slot, k]
-        elif kind == 1:
+        elif kind == FLOAT:
             same = run_floats[s, slot, j] == run_floats[s, slot, k]
-        elif kind == 4:
+        elif kind == POSITIVE:
             same = (runs[s, slot, j] > 0) == (runs[s, slot, k] > 0)
         else:
             one = runs[s, slot, j]
             other = runs[s, slot, k]
-            if kind == 2:
+            if kind == INTEGER_COLUMN:
                 same = ints[column, one] == ints[column, other] and valid[column, one] == valid[column, other]
             else:
                 row = valid.shape[0] - 1 - column
@@ -66,14 +70,14 @@ def _hashed(
         slot = merge_reads[entry, 1]
         column = merge_reads[entry, 2]
         word = np.int64(0)
-        if kind == 0:
+        if kind == INTEGER:
             word = runs[s, slot, k]
-        elif kind == 1:
+        elif kind == FLOAT:
             number = run_floats[s, slot, k]
             word = np.int64(number * 1024.0) if abs(number) < 1e15 else np.int64(0)
-        elif kind == 4:
+        elif kind == POSITIVE:
             word = np.int64(1 if runs[s, slot, k] > 0 else 0)
-        elif kind == 2:
+        elif kind == INTEGER_COLUMN:
             word = ints[column, runs[s, slot, k]]
         else:
             number = floats[column, runs[s, slot, k]]

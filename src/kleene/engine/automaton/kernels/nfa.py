@@ -1,9 +1,12 @@
 """Runs of NFA^b over partitioned events: the basic, merging and backtrack algorithms of SASE+ (section 5).
 
-Events come grouped in segments (one per partition), in stream order within each; an event is known by its place. Live runs are
-kept by automaton state: state c (c > 0) waits for the first event of component c, state length + c holds runs inside Kleene
-component c. `runs[state, slot, k]` is run k of a state: the entries NODE .. OLDEST below, then test codes, then what
-conditions read (see `kleene.engine.automaton.run_program`); `run_floats` its floating-point values.
+Events come grouped by partition (a *segment* of places each), in stream order within it; an event is known by its place. Live
+runs are kept by automaton state: state c (c > 0) waits for the first event of component c, state length + c holds runs inside
+Kleene component c, and state 0 is where a run without a history is made. `runs[state, slot, k]` is run k of a state: the entries
+NODE .. OLDEST of `layout.py`, then test codes, then what conditions read (see `kleene.engine.automaton.run_program`);
+`run_floats` its floating-point values. `touched[state]` says that a state has new runs, `touched[0]` that any has.
+
+In the code s is a state, k a run of it, j the run that another becomes, w where the next run that stays is put.
 
 The shared match buffer is a table of nodes: a selected event, its component, and the node of the event selected before it
 (PREVIOUS). Runs that have the same future are merged: a union node names both histories (PREVIOUS and OTHER) and YOUNGEST is
@@ -24,6 +27,8 @@ from __future__ import annotations
 
 from kleene.common.arrays import Array
 from kleene.engine.automaton.kernels.layout import (
+    AGREES,
+    ALIVE,
     ANY,
     BACKTRACK,
     BEGIN_BIT,
@@ -219,7 +224,7 @@ def _advance(
                 begin = begin and size >= components[LOW, component]
             flags[TAKEN, k] = take
             flags[BEGUN, k] = begin
-            flags[STANDING, k] = (1 if alive else 0) | (2 if agrees else 0)
+            flags[STANDING, k] = (ALIVE if alive else 0) | (AGREES if agrees else 0)
             takes += take
             begins += begin
         # The conditions of the edges. What an element must satisfy by itself is decided apart, in rows of `flags` of its own.
@@ -268,7 +273,7 @@ def _advance(
         w = 0
         tail = n
         for k in range(n):
-            if flags[STANDING, k] & 1 == 0:
+            if flags[STANDING, k] & ALIVE == 0:
                 continue
             took = flags[TAKEN, k] == 1
             begun = flags[BEGUN, k] == 1
@@ -279,6 +284,12 @@ def _advance(
                     following, s, k, fork, place, emits, components, accumulators, runs, run_floats, counts, touched, tests,
                     nodes, found, ints, floats, valid, state,
                 )  # fmt: skip
+            # The ignore edge (section 3.2, step 3): a run stays, unless it selected the event or may not pass over it.
+            #   skip till any match     always, beside the run that selected
+            #   in a Kleene state       if the run took the event, which it then has
+            #   skip till next match    if it did not select the event
+            #   partition contiguity    if the event is of another partition
+            #   strict contiguity       never
             selected = took if is_open else begun
             if strategy == ANY:
                 stays = True
@@ -287,7 +298,7 @@ def _advance(
             elif strategy == NEXT:
                 stays = not selected
             else:
-                stays = strategy == PARTITION and flags[STANDING, k] & 2 == 0
+                stays = strategy == PARTITION and flags[STANDING, k] & AGREES == 0
             if begun or (took and strategy == ANY):
                 runs[s, DIGIT_OF_RUN, k] += 1  # the run has split
             if took and flags[taken_row, k] == 1:

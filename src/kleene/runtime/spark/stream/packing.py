@@ -44,7 +44,7 @@ def packed(
     max_ahead: dt.timedelta | None = None,
     earlier: DataFrame | None = None,
 ) -> DataFrame:
-    """The events as rows of bytes, by group; with the labelled rows of the stage before, and events that are made of them."""
+    """The events as rows of bytes, by group; with the labelled rows of the tier before, and events that are made of them."""
     events = watermarked(plan.schema, frame, watermark, max_ahead)
     if earlier is not None:
         events = events.withColumns({name: f.lit(None).cast(kind) for name, kind in _through_columns().items()})
@@ -63,12 +63,12 @@ def packed(
 
 
 def _through_columns() -> dict[str, str]:
-    """Columns for labelled rows that go through a stage; an event that was made has only the first one."""
+    """Columns for labelled rows that go through a tier; an event that was made has only the first one."""
     return {THROUGH + name: kind for name, kind in (item.split() for item in LABELLED.split(", "))}
 
 
 def expanded(plan: StreamPlan, labelled: DataFrame) -> DataFrame:
-    """Labelled rows of the stage before, and the events that are made of its matches."""
+    """Labelled rows of the tier before, and the events that are made of its matches."""
     through = pa.schema([pa.field(THROUGH + item.name, item.type) for item in LABELS])
     schema = pa.schema([*plan.events, *through])
 

@@ -42,8 +42,8 @@ Sink = str | Callable[["DataFrame", int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """Queries that read the same events: those of the stream, and those made by queries of earlier stages."""
+class StreamTier:
+    """Queries that read the same events: those of the stream, and those made by queries of earlier tiers."""
 
     frame: DataFrame
     """The events of the stream."""
@@ -57,7 +57,7 @@ class Stage:
 class StreamRun:
     """A stream that is matched; nothing happens until one of its DataFrames is written."""
 
-    stages: tuple[Stage, ...]
+    tiers: tuple[StreamTier, ...]
     schemas: Mapping[str, pa.Schema]
     """The columns of each query's rows."""
     watermark: str | int | None
@@ -169,15 +169,15 @@ class StreamRun:
         return found
 
     def _labelled(self, *, wide: bool) -> DataFrame:
-        """The labelled rows of all stages, observed."""
+        """The labelled rows of all tiers, observed."""
         labelled: DataFrame | None = None
-        for stage in self.stages:
-            plan = stage.wide if wide else stage.narrow
-            with worker_interpreter(stage.frame):
-                packets = packed(plan, stage.frame, self.watermark, self.max_ahead, labelled)
+        for tier in self.tiers:
+            plan = tier.wide if wide else tier.narrow
+            with worker_interpreter(tier.frame):
+                packets = packed(plan, tier.frame, self.watermark, self.max_ahead, labelled)
                 if self.rules is not None:
                     packets = packets.unionByName(broadcast(plan, self.rules), allowMissingColumns=True)
-                labelled = operated(plan, packets, clock_of(plan.schema, stage.frame))
+                labelled = operated(plan, packets, clock_of(plan.schema, tier.frame))
         assert labelled is not None
         return observed(labelled, list(self.schemas)) if self.rules is None else observed(labelled, self.known, NEW_RULES)
 
@@ -186,7 +186,7 @@ class StreamRun:
 
     def _rows(self, labelled: DataFrame, name: str) -> DataFrame:
         reason = pa.field("reason", pa.string())
-        events = self.stages[0].wide.events
+        events = self.tiers[0].wide.events
         schema = {"late": events, "bad_rows": events.append(reason), "problems": PROBLEMS}[name]
         return decoded(labelled, schema, KINDS[name])
 
@@ -194,7 +194,7 @@ class StreamRun:
 
     @cached_property
     def _conf(self) -> Any:
-        return self.stages[0].frame.sparkSession.conf
+        return self.tiers[0].frame.sparkSession.conf
 
     def _require_provider(self) -> None:
         if self._conf.get(PROVIDER, "") != ROCKSDB:
