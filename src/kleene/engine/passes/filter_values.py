@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.schema import Kind
+from kleene.engine.events.kernels.tables import Columns
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.filter_constants import filled_constants
 from kleene.engine.expressions.filters import FAILED, ColumnSpec, Computed, FilterProgram, Program
@@ -42,12 +43,12 @@ def fill_columns(
     rows: int,
     column: Callable[[ColumnSpec], Computed],
     order: np.ndarray[Any, Any] | None,
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The matrices (ints, floats, valid, constants) of a filter for `rows` rows; `column` evaluates a spec by row,
+) -> Columns:
+    """What a filter reads of `rows` rows; `column` evaluates a spec by row,
     `order` is the row at each place that the kernel reads (None: rows as they are).
     """
     if program is None:
-        return np.empty((0, 0), np.int64), np.empty((0, 0)), np.empty((0, 0), np.uint8), np.zeros(1, np.int64)
+        return Columns(np.empty((0, 0), np.int64), np.empty((0, 0)), np.empty((0, 0), np.uint8), np.zeros(1, np.int64))
     ints = np.empty((len(program.ints), rows), np.int64)
     floats = np.empty((len(program.floats), rows), np.float64)
     valid = np.ones((len(program.ints) + len(program.floats), rows), np.uint8)
@@ -73,7 +74,7 @@ def fill_columns(
         _place(pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False), order, floats[index])
     if order is not None and (valid != 1).any():
         valid = valid.take(order, axis=-1)
-    return ints, floats, valid, filled_constants(program.constants, dictionary, unit)
+    return Columns(ints, floats, valid, filled_constants(program.constants, dictionary, unit))
 
 
 def _typed(array: pa.Array, kind: Kind) -> pa.Array:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from kleene.common.arrays import NO_WINDOW, Array
 from kleene.common.errors import DataError
 from kleene.engine.events.grouping import Groups, combined_codes, group_rows, value_codes, without_nulls
+from kleene.engine.events.kernels.tables import Events
 from kleene.engine.events.placed import PlacedColumns
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.filter_constants import OVERFLOW
@@ -115,6 +116,12 @@ class WorkingPass:
     def grouped(self) -> Grouped:
         """How rows are grouped, for another pass over the same rows."""
         return self._codes, self.groups
+
+    @property
+    def by_place(self) -> Events:
+        """The events, as kernels read them."""
+        groups = self.groups
+        return Events(groups.order, groups.offsets, groups.ts, self.clock, self.rank, groups.masks, self.tests)
 
     def _test_codes(self) -> Array:
         """Per test a code by place: -1 where the event's type lacks the attribute, -2 where it is NULL."""
