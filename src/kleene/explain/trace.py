@@ -27,10 +27,10 @@ import pyarrow as pa
 from kleene.common.arrays import Array
 from kleene.common.columns import time_values
 from kleene.common.errors import DataError, PlanningError, Problem
-from kleene.engine.automaton.automaton_pass import STRATEGIES
+from kleene.engine.automaton.automaton_pass import AutomatonPass
 from kleene.engine.automaton.evaluation import AutomatonEvaluation
 from kleene.engine.automaton.kernels import layout as kernels
-from kleene.engine.automaton.kernels.layout import FLOAT, FLOAT_COLUMN, INTEGER_COLUMN
+from kleene.engine.automaton.kernels.layout import FLOAT, FLOAT_COLUMN, INTEGER_COLUMN, Buffer, Policy
 from kleene.engine.automaton.kernels.merging import merge_touched
 from kleene.engine.automaton.kernels.nfa import run_automaton
 from kleene.engine.automaton.run_buffer import RunBuffer
@@ -301,7 +301,7 @@ class _Alternative:
         assert engine is not None
         segment = int(np.searchsorted(engine.groups.offsets, place, side="right")) - 1
         if segment not in self._buffers:
-            self._buffers[segment] = RunBuffer(program, MOST_EVENTS, backtrack=False)
+            self._buffers[segment] = RunBuffer(program, MOST_EVENTS, MOST_EVENTS, backtrack=False)
             self._starts[segment] = 0
         buffer = self._buffers[segment]
         self._latest[segment] = place
@@ -310,69 +310,34 @@ class _Alternative:
         state[[kernels.SEGMENT, kernels.POSITION, kernels.FOUND]] = 0, place, 0
         state[[kernels.LIVE, kernels.STARTS]] = NEVER, self._starts[segment]
         # The kernel restarts the count of starts in each call, as for a new partition.
-        self._starts[segment] += int(engine.groups.masks[place] >> program.components[kernels.BEGIN_BIT, 0]) & 1
-        self._call(engine, buffer, place)
+        self._starts[segment] += int(engine.groups.masks[place] >> program.nfa.components[kernels.BEGIN_BIT, 0]) & 1
+        policy = engine.policy(self._index, 0)
+        self._call(engine, buffer, place, policy)
         if self._plan.merges:
-            state[kernels.LIVE] = buffer.counts.sum()
-            ints, floats, valid, _ = engine.filled
-            merge_touched(
-                place, engine.order_matters, engine.prunes, engine.rank, program.merge_reads, program.merge_bounds,
-                buffer.runs, buffer.run_floats, buffer.counts, buffer.touched, buffer.nodes, buffer.table, state, ints, floats,
-                valid,
-            )  # fmt: skip
+            state[kernels.LIVE] = buffer.runs.counts.sum()
+            merge_touched(place, policy, engine.by_place, program.nfa, buffer.runs, buffer.nodes, state, engine.filled)
         found = buffer.found[kernels.FOUND_NODE, : state[kernels.FOUND]].tolist()
         row = self._stream.row_of[place]
         return [self._history(buffer, path) for node in found for path in self._paths(buffer, node, row, place)]
 
-    def _call(self, engine: Any, buffer: Any, place: int) -> None:
+    def _call(self, engine: AutomatonPass, buffer: RunBuffer, place: int, policy: Policy) -> None:
         """All runs of a segment and one event, by the basic algorithm."""
-        plan, program, groups = self._stream.plan, self._program, engine.groups
-        bits = (*program.components[kernels.BEGIN_BIT], *program.components[kernels.TAKE_BIT])
-        ints, floats, valid, constants = engine.filled
         run_automaton(
-            order=groups.order,
-            offsets=np.array([place, place + 1]),
-            ts=groups.ts,
-            clock=engine.clock,
-            rank=engine.rank,
-            mask=groups.masks,
-            tests=engine.tests,
-            window=engine.window,
-            strategy=STRATEGIES[plan.bound.query.strategy],
-            order_matters=engine.order_matters,
-            algorithm=kernels.BASIC,
-            non_overlap=engine.prunes,
-            candidates=False,
-            relevant=sum(1 << int(bit) for bit in bits if bit >= 0),
-            emit_from=0,
-            most_runs=plan.limits.runs,
-            components=program.components,
-            accumulators=program.accumulators,
-            merge_reads=program.merge_reads,
-            merge_bounds=program.merge_bounds,
-            runs=buffer.runs,
-            run_floats=buffer.run_floats,
-            counts=buffer.counts,
-            touched=buffer.touched,
-            flags=buffer.flags,
-            table=buffer.table,
-            postponed=buffer.postponed,
-            postponed_floats=buffer.postponed_floats,
-            nodes=buffer.nodes,
-            found=buffer.found,
-            ended=np.zeros(1, np.int64),
-            scratch=np.empty(groups.order.size * len(program.variables) + 1, np.int64),
-            state=buffer.state,
-            run_filter=program.filter,
-            ints=ints,
-            floats=floats,
-            valid=valid,
-            constants=constants,
+            engine.by_place._replace(offsets=np.array([place, place + 1])),
+            policy._replace(algorithm=kernels.BASIC),
+            self._program.nfa,
+            buffer.runs,
+            buffer.postponed,
+            Buffer(buffer.nodes, buffer.found),
+            np.zeros(1, np.int64),
+            buffer.state,
+            self._program.filter,
+            engine.filled,
         )
 
     def _make_room(self, buffer: Any) -> None:
-        live = int(buffer.counts.sum())
-        while 2 * live + 2 > buffer.runs.shape[2]:
+        live = int(buffer.runs.counts.sum())
+        while 2 * live + 2 > buffer.runs.slots.shape[2]:
             buffer.grow_runs()
         while buffer.state[kernels.USED] + 4 * live + 4 > buffer.nodes.shape[1]:
             buffer.grow_nodes()
@@ -388,14 +353,14 @@ class _Alternative:
             for step in range(2 * length):
                 component, is_open = divmod(step, 2)
                 s = length + component if is_open else component
-                for k in range(int(buffer.counts[s])):
-                    if self._stream.is_alive(int(buffer.runs[s, kernels.START, k]), row, self._latest[segment]):
+                for k in range(int(buffer.runs.counts[s])):
+                    if self._stream.is_alive(int(buffer.runs.slots[s, kernels.START, k]), row, self._latest[segment]):
                         yield self._run(buffer, s, k, row, self._latest[segment])
 
     def _run(self, buffer: Any, s: int, k: int, row: int, latest: int) -> Run:
         stream, length = self._stream, len(self._states)
         component, is_open = s % length, s >= length
-        slots, numbers = buffer.runs[s, :, k], buffer.run_floats[s, :, k]
+        slots, numbers = buffer.runs.slots[s, :, k], buffer.runs.floats[s, :, k]
         digit = int(slots[kernels.DIGIT_OF_RUN])
         paths = self._paths(buffer, int(slots[kernels.NODE]), row, latest)
         count = self._count(buffer, int(slots[kernels.NODE]), row, latest)
@@ -515,7 +480,7 @@ def _values(program: RunProgram, columns: Program) -> list[_Value]:
     """What conditions read of a run, in words."""
     by_slot = {entry: _owned(program, what) for what, entry in program.slots.items()}
     found: dict[str, _Value] = {}
-    for kind, slot, column in program.merge_reads.tolist():
+    for kind, slot, column in program.nfa.merge_reads.tolist():
         owned = by_slot.get(("floats" if kind == FLOAT else "integers", slot))
         if owned is None:
             continue  # the code of an equivalence test: the run's partition

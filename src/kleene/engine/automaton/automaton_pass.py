@@ -12,6 +12,7 @@ from kleene.common.arrays import Array
 from kleene.engine.allowance import Allowance
 from kleene.engine.automaton.kernels import layout as kernels
 from kleene.engine.automaton.kernels import match_buffer, queue
+from kleene.engine.automaton.kernels.layout import Buffer, Policy
 from kleene.engine.automaton.kernels.nfa import run_automaton
 from kleene.engine.automaton.match_limits import Limited
 from kleene.engine.automaton.run_buffer import MatchReader, RunBuffer
@@ -103,7 +104,7 @@ class AutomatonPass(WorkingPass):
     def _queued(self, index: int, emit_from: int) -> Iterator[Matches]:
         """The matches of a branch whose runs are a queue."""
         groups, program = self.groups, self._automata.programs[index]
-        bits, limits = program.components[kernels.BEGIN_BIT], self._plan.limits
+        bits, limits = program.nfa.components[kernels.BEGIN_BIT], self._plan.limits
         longest = int(np.diff(groups.offsets).max(initial=0))
         passed, selected = np.zeros(bits.size, np.int64), np.empty((bits.size, longest), np.int32)
         state = queue.new_state()
@@ -111,10 +112,7 @@ class AutomatonPass(WorkingPass):
         status = queue.OUTPUT_FULL
         while status == queue.OUTPUT_FULL:
             state[queue.COUNT] = 0
-            status = queue.run_queue(
-                groups.order, groups.offsets, groups.ts, self.clock, groups.masks, bits, self.window, emit_from,
-                limits.matches, passed, selected, state, out,
-            )  # fmt: skip
+            status = queue.run_queue(self.by_place, bits, self.window, emit_from, limits.matches, passed, selected, state, out)
             if status == queue.MATCH_LIMIT:
                 self._refuse_matches(int(state[queue.POSITION]))
             self._metrics.sequences += int(state[queue.COUNT])
@@ -130,32 +128,46 @@ class AutomatonPass(WorkingPass):
     def _note_earliest(self, earliest: int) -> None:
         self.earliest = earliest if self.earliest is None else min(earliest, self.earliest)
 
+    def policy(self, index: int, emit_from: int) -> Policy:
+        """How the runs of a branch are evaluated, for matches that rows from `emit_from` on complete."""
+        plan, components = self._plan, self._automata.programs[index].nfa.components
+        merges = plan.branches[index].merges or plan.options.algorithm != "merging"
+        return Policy(
+            window=self.window,
+            strategy=STRATEGIES[plan.bound.query.strategy],
+            order_matters=self.order_matters,
+            algorithm=ALGORITHMS[plan.options.algorithm] if merges else kernels.BASIC,
+            non_overlap=self.prunes,
+            candidates=self.candidates,
+            relevant=sum(1 << int(bit) for bit in (*components[kernels.BEGIN_BIT], *components[kernels.TAKE_BIT]) if bit >= 0),
+            emit_from=emit_from,
+            most_runs=plan.limits.runs,
+        )
+
     def detections(self, index: int, emit_from: int) -> Iterator[Array]:
         """Runs a branch; yields what was found as (node, place) per detection, while the buffer holds its nodes."""
         plan, program = self._plan, self._automata.programs[index]
-        branch = plan.branches[index]
-        buffer = self._buffer = RunBuffer(program, self._block, backtrack=plan.options.algorithm == "backtrack")
-        components = program.components
-        relevant = sum(1 << int(bit) for bit in (*components[kernels.BEGIN_BIT], *components[kernels.TAKE_BIT]) if bit >= 0)
-        strategy = STRATEGIES[plan.bound.query.strategy]
+        longest = int(np.diff(self.groups.offsets).max(initial=0))
+        backtrack = plan.options.algorithm == "backtrack"
+        buffer = self._buffer = RunBuffer(program, self._block, longest, backtrack=backtrack)
         state = buffer.state
-        scratch = np.empty(int(np.diff(self.groups.offsets).max(initial=0)) * max(1, len(program.variables)) + 1, np.int64)
-        groups = self.groups
-        algorithm = (
-            ALGORITHMS[plan.options.algorithm] if branch.merges or plan.options.algorithm != "merging" else kernels.BASIC
-        )
+        policy = self.policy(index, emit_from)
         created = 0
         while True:
-            common = (groups.order, groups.offsets, groups.ts, self.clock, self.rank, groups.masks, self.tests)
             with np.errstate(over="ignore"):
                 status = run_automaton(
-                    *common, self.window, strategy, self.order_matters, algorithm, self.prunes, self.candidates, relevant,
-                    emit_from, plan.limits.runs, components, program.accumulators, program.merge_reads, program.merge_bounds,
-                    buffer.runs, buffer.run_floats, buffer.counts, buffer.touched, buffer.flags, buffer.table,
-                    buffer.postponed, buffer.postponed_floats, buffer.nodes, buffer.found, self.ended, scratch, state,
-                    program.filter, *self.filled,
-                )  # fmt: skip
-            self.note_overflow(self.filled[3])
+                    self.by_place,
+                    policy,
+                    program.nfa,
+                    buffer.runs,
+                    buffer.postponed,
+                    Buffer(buffer.nodes, buffer.found),
+                    self.ended,
+                    state,
+                    program.filter,
+                    self.filled,
+                )
+            self.note_overflow(self.filled.constants)
             if state[kernels.FAILED]:
                 raise condition_overflow(plan.bound.query.name)
             self._allowance.made(int(state[kernels.CREATED]) - created)
@@ -187,7 +199,6 @@ class AutomatonPass(WorkingPass):
                     buffer.nodes,
                     state[kernels.USED],
                     buffer.runs,
-                    buffer.counts,
                     self.clock,
                     state[kernels.POSITION],
                     self.window,

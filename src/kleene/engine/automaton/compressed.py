@@ -26,7 +26,7 @@ from kleene.common.arrays import Array
 from kleene.common.columns import time_type, view
 from kleene.common.errors import DataError, Problem
 from kleene.engine.automaton.kernels import compressed as kernels
-from kleene.engine.automaton.kernels.layout import COMPONENT, EVENT, FOUND_NODE, FOUND_PLACE, PREVIOUS, YOUNGEST
+from kleene.engine.automaton.kernels.layout import COMPONENT, EVENT, FOUND_NODE, FOUND_PLACE, PREVIOUS, YOUNGEST, Buffer
 from kleene.engine.automaton.kernels.match_buffer import (
     AT_EVENT,
     CURSOR_FIELDS,
@@ -34,6 +34,8 @@ from kleene.engine.automaton.kernels.match_buffer import (
     READ,
     STACK_FULL,
     TOO_LONG,
+    Block,
+    Reading,
     nothing_written,
     read_matches,
 )
@@ -386,29 +388,38 @@ class CompressedReader:
         # A start is alive if its number is greater than that of the "event" of its end: one less than `since`.
         found = np.stack((ends, count + np.arange(ends.size))).astype(np.int64)
         clock = np.concatenate((np.arange(count), since.astype(np.int64) - 1))
-        stack, path, cursor = np.empty((2, 64), np.int64), np.empty((2, 64), np.int64), np.zeros(CURSOR_FIELDS, np.int64)
-        written = nothing_written(nodes.shape[1])
+        reading = Reading(
+            stack=np.empty((2, 64), np.int64),
+            path=np.empty((2, 64), np.int64),
+            written=nothing_written(nodes.shape[1]),
+            cursor=np.zeros(CURSOR_FIELDS, np.int64),
+        )
+        cursor = reading.cursor
         cursor[AT_EVENT] = -1
-        room, status = 0, TOO_LONG
-        begun, (singles, offsets, elements) = np.empty(0, np.int32), (np.empty((length, 0), np.int32),) * 3
+        room, status, most = 0, TOO_LONG, np.iinfo(np.int64).max
+        none = np.empty((length, 0), np.int32)
+        block = Block(np.empty(0, np.int32), none, none, none)
         while status != READ:
             wanted = BLOCK if blocks is None else next(blocks, BLOCK)
-            if wanted > singles.shape[1] or status == TOO_LONG:
+            if wanted > block.singles.shape[1] or status == TOO_LONG:
                 room = max(2 * room if status == TOO_LONG else room, 4 * wanted)
-                singles, offsets = np.empty((length, wanted), np.int32), np.zeros((length, wanted + 1), np.int32)
-                begun = np.empty(wanted, np.int32)
-                elements = np.empty((length, room if self._kleene.any() else 0), np.int32)
-            singles.fill(-1)
-            status = read_matches(
-                found, ends.size, nodes, clock, 0, self._kleene, np.iinfo(np.int64).max, False, stack, path, written, cursor,
-                begun, singles, offsets, elements,
-            )  # fmt: skip
+                block = Block(
+                    begun=np.empty(wanted, np.int32),
+                    singles=np.empty((length, wanted), np.int32),
+                    offsets=np.zeros((length, wanted + 1), np.int32),
+                    elements=np.empty((length, room if self._kleene.any() else 0), np.int32),
+                )
+            block.singles.fill(-1)
+            status = read_matches(Buffer(nodes, found), clock, 0, self._kleene, most, False, reading, block)
             if status == STACK_FULL:
-                stack, path = np.concatenate((stack, stack), axis=1), np.concatenate((path, path), axis=1)
+                stack, path = reading.stack, reading.path
+                reading = reading._replace(
+                    stack=np.concatenate((stack, stack), axis=1), path=np.concatenate((path, path), axis=1)
+                )
             if cursor[MATCHES]:
-                yield self._batch(piece, int(cursor[MATCHES]), singles, offsets, elements)
+                yield self._batch(piece, int(cursor[MATCHES]), block)
 
-    def _batch(self, piece: _Piece, count: int, singles: Array, offsets: Array, elements: Array) -> pa.RecordBatch:
+    def _batch(self, piece: _Piece, count: int, block: Block) -> pa.RecordBatch:
         """A block of matches as verbose output has them; an absent variable is -1, or has no elements."""
         ids = np.full(count, np.int64(piece.seed).view(np.uint64))
         first, last = np.full(count, len(piece.events), np.int64), np.full(count, -1, np.int64)
@@ -417,8 +428,8 @@ class CompressedReader:
         with np.errstate(over="ignore"):
             for index, (_, kleene) in enumerate(self._variables):
                 if kleene:
-                    its = offsets[index, : count + 1]
-                    inside = elements[index, : its[-1]]
+                    its = block.offsets[index, : count + 1]
+                    inside = block.elements[index, : its[-1]]
                     words = np.empty(count, np.uint64)
                     hash_lists(its, inside, piece.hashes, words)
                     ids += words * np.uint64(factor)
@@ -426,7 +437,7 @@ class CompressedReader:
                     begins, ends = inside.take(its[:-1].take(bound)), inside.take(its[1:].take(bound) - 1)
                     columns.append(self._list(piece, its, inside, bound.size == count))
                 else:
-                    its = singles[index, :count]
+                    its = block.singles[index, :count]
                     add_events(ids, piece.hashes, its, np.uint64(factor))
                     bound = np.flatnonzero(its >= 0)
                     begins = ends = its.take(bound)

@@ -77,11 +77,7 @@ class RunProgram:
 
     variables: tuple[str, ...]
     kleene: tuple[bool, ...]
-    components: Array
-    """Per component (columns) its bits, bounds, slots and which filters it has; see `kernels.nfa`."""
-    accumulators: Array
-    merge_reads: Array
-    merge_bounds: Array
+    nfa: kernels.Nfa
     integer_slots: int
     float_slots: int
     filter: RunFilter
@@ -155,10 +151,12 @@ def _program(writer: _Writer, table: Array) -> RunProgram:
     return RunProgram(
         names,
         tuple(component.is_kleene for component in writer.automaton.components),
-        table,
-        np.array([(*entry, entry[3] in exact) for entry in accumulators], np.int64).reshape(-1, 7),
-        np.array(reads, np.int64).reshape(-1, 3),
-        np.array(merge_bounds, np.int64),
+        kernels.Nfa(
+            table,
+            np.array([(*entry, entry[3] in exact) for entry in accumulators], np.int64).reshape(-1, 7),
+            np.array(reads, np.int64).reshape(-1, 3),
+            np.array(merge_bounds, np.int64),
+        ),
         layout.integer_slots,
         len(layout.floats),
         _compiled(source),

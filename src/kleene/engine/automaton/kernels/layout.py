@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+
+from kleene.common.arrays import Array
 
 # Rows of `components`.
 BEGIN_BIT, TAKE_BIT, KLEENE, LOW, HIGH, PLACE_SLOT, LAST_SLOT, LENGTH_SLOT, FIRST_ACCUMULATOR, END_ACCUMULATORS = range(10)
@@ -25,11 +29,19 @@ ALIVE, AGREES = 1, 2
 FAILING = 2
 """In `flags`, of an edge of which something fails and nothing else is against it; only filters that look for errors say so."""
 
-# Slots of every run.
+# Slots of every run: its computation state (SASE+ section 5.2.1, figure 5). The automaton's state is where the run is kept.
+# NODE: the pointer to the event that was selected last.
+# START: the time of the start, as a place; of merged runs that of the youngest.
+# LAST: the place of the event that was selected last.
+# DIGIT_OF_RUN: the last digit of the version number, a Dewey number; those before it are in the nodes.
+# SIZE: how many events were selected. OLDEST: the start of the oldest of merged runs.
+# From META on: a code for each test, and then the vector V: what conditions read.
 NODE, START, LAST, DIGIT_OF_RUN, SIZE, OLDEST = range(6)
 META = 6
 
-# Rows of `nodes`.
+# Rows of `nodes`, the versioned buffer (section 5.1). PREVIOUS is the pointer that the paper labels with a version number; its
+# last digit is DIGIT, and FORK the digit of the Kleene state that the run came from. OTHER is the second pointer of a union
+# (merged runs, section 5.2.2), YOUNGEST the latest start of all histories.
 EVENT, COMPONENT, PREVIOUS, OTHER, YOUNGEST, DIGIT, FORK = range(7)
 NODE_FIELDS = 7
 
@@ -74,3 +86,65 @@ BASIC, MERGING, BACKTRACK = range(3)
 DONE, FOUND_FULL, NODES_FULL, RUNS_FULL, RUN_LIMIT, POSTPONED_FULL = range(6)
 
 NOTHING = np.iinfo(np.int64).max
+
+
+class Nfa(NamedTuple):
+    """An NFA^b (section 4.1) as tables, see `kleene.engine.automaton.run_program`."""
+
+    components: Array
+    """A column for each component; the rows are named above."""
+    accumulators: Array
+    """What a selected event adds to V, in the order of components."""
+    merge_reads: Array
+    """What the conditions after each state read of a run: runs that agree on it have the same future."""
+    merge_bounds: Array
+
+
+class Policy(NamedTuple):
+    """How the runs of a pass are evaluated."""
+
+    window: int
+    strategy: int
+    order_matters: bool
+    """Whether there are simultaneous events."""
+    algorithm: int
+    non_overlap: bool
+    """Whether runs end that overlap a reported match."""
+    candidates: bool
+    """Whether only those end that start no later than it: see `kleene.engine.matches.candidates`."""
+    relevant: int
+    """The bits of all components."""
+    emit_from: int
+    """The first row whose matches are asked for."""
+    most_runs: int
+
+
+class Runs(NamedTuple):
+    """The live runs, by state: `slots[state, slot, k]` and `floats[state, slot, k]` are what run k of a state knows."""
+
+    slots: Array
+    floats: Array
+    counts: Array
+    """How many runs each state has."""
+    touched: Array
+    """Which states have runs that may have become equal; of state 0, whether any has."""
+    flags: Array
+    """What the edges decide for the runs of a state."""
+    table: Array
+    """A hash table, for merging."""
+    scratch: Array
+    """Room for the elements that a filter walks over."""
+
+
+class Postponed(NamedTuple):
+    """Runs that wait while another one is followed (section 5.2.3): the slots of each, its state, and where it goes on."""
+
+    slots: Array
+    floats: Array
+
+
+class Buffer(NamedTuple):
+    """The shared versioned buffer (section 5.1), and the nodes in it where matches end."""
+
+    nodes: Array
+    found: Array

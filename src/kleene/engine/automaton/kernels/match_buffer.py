@@ -8,6 +8,8 @@ copying what it has.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kleene.common.arrays import Array
@@ -22,6 +24,8 @@ from kleene.engine.automaton.kernels.layout import (
     OTHER,
     PREVIOUS,
     YOUNGEST,
+    Buffer,
+    Runs,
 )
 from kleene.engine.kernels import inlined, kernel
 
@@ -39,6 +43,28 @@ ON_PATH, AFTER_IT = range(2)
 READ, FULL, TOO_LONG, STACK_FULL, MATCH_LIMIT = range(5)
 
 
+class Reading(NamedTuple):
+    """Where reading stands: what the kernel knows from call to call."""
+
+    stack: Array
+    """(Node, length of the path above it) of the ways not yet taken."""
+    path: Array
+    written: Array
+    """Which matches of this call begin with all that is below a node."""
+    cursor: Array
+
+
+class Block(NamedTuple):
+    """Matches: `singles[c, m]` is the event of a single component, `elements[c, offsets[c, m]:offsets[c, m + 1]]` those of a
+    Kleene component, `begun[m]` the first event.
+    """
+
+    begun: Array
+    singles: Array
+    offsets: Array
+    elements: Array
+
+
 def nothing_written(nodes: int) -> Array:
     """`written` for so many nodes, before anything is read."""
     written = np.empty((3, nodes), np.int32)
@@ -47,55 +73,43 @@ def nothing_written(nodes: int) -> Array:
 
 
 @inlined
-def _copy(
-    model: int,
-    node: int,
-    match: int,
-    written: Array,
-    nodes: Array,
-    kleene: Array,
-    singles: Array,
-    offsets: Array,
-    elements: Array,
-) -> bool:
+def _copy(model: int, node: int, match: int, written: Array, nodes: Array, kleene: Array, out: Block) -> bool:
     """Begins a match as another one does, up to a node; without a node, with nothing. False if there is no room."""
     own = nodes[COMPONENT, node] if node >= 0 else -1
     for component in range(kleene.size):
         if not kleene[component]:
             if component <= own:
-                singles[component, match] = singles[component, model]
+                out.singles[component, match] = out.singles[component, model]
             continue
-        end = offsets[component, match]
+        end = out.offsets[component, match]
         if component <= own:
-            begin = offsets[component, model]
-            common = offsets[component, model + 1] - begin - (written[AFTER, node] if component == own else 0)
-            if end + common > elements.shape[1]:
+            begin = out.offsets[component, model]
+            common = out.offsets[component, model + 1] - begin - (written[AFTER, node] if component == own else 0)
+            if end + common > out.elements.shape[1]:
                 return False
-            source = elements[component, begin : begin + common]
-            target = elements[component, end : end + common]
+            source = out.elements[component, begin : begin + common]
+            target = out.elements[component, end : end + common]
             for position in range(common):
                 target[position] = source[position]
             end += common
-        offsets[component, match + 1] = end
+        out.offsets[component, match + 1] = end
     return True
 
 
 @inlined
-def _append(
-    path: Array, depth: int, match: int, nodes: Array, kleene: Array, singles: Array, offsets: Array, elements: Array
-) -> bool:
+def _append(path: Array, depth: int, match: int, nodes: Array, kleene: Array, out: Block) -> bool:
     """Adds the events of a path, whose last node comes first. False if there is no room."""
     for step in range(depth - 1, -1, -1):
         component = nodes[COMPONENT, path[ON_PATH, step]]
         event = nodes[EVENT, path[ON_PATH, step]]
         if kleene[component]:
-            end = offsets[component, match + 1]
-            if end == elements.shape[1]:
+            end = out.offsets[component, match + 1]
+            if end == out.elements.shape[1]:
                 return False
-            elements[component, end] = event
-            offsets[component, match + 1] = end + 1
+            out.elements[component, end] = event
+            out.offsets[component, match + 1] = end + 1
         else:
-            singles[component, match] = event
+            out.singles[component, match] = event
     return True
 
 
@@ -111,31 +125,21 @@ def _note(path: Array, begin: int, end: int, number: int, count: int, written: A
 
 @kernel
 def read_matches(
-    found: Array,
-    count: int,
-    nodes: Array,
-    clock: Array,
-    window: int,
-    kleene: Array,
-    most: int,
-    limited: bool,
-    stack: Array,
-    path: Array,
-    written: Array,
-    cursor: Array,
-    begun: Array,
-    singles: Array,
-    offsets: Array,
-    elements: Array,
+    buffer: Buffer, clock: Array, window: int, kleene: Array, most: int, limited: bool, reading: Reading, out: Block
 ) -> int:
     """Writes the matches of the entries of `found`, until all are read or there is no room for the next one.
 
-    `singles[c, m]` is the event of a single component, `elements[c, offsets[c, m]:offsets[c, m + 1]]` those of a Kleene
-    component, `begun[m]` the first event. `stack` holds (node, length of the path above it) of the ways not yet taken. A run
-    that goes on for long is detected over and over: `written` says which matches of this call begin with all that is below a
-    node, and the next detection only copies that. No more than `most` matches of one event are read: at the limit reading
-    stops, or, with `limited`, goes on with the next event.
+    A run that goes on for long is detected over and over: `written` says which matches of this call begin with all that is
+    below a node, and the next detection only copies that. No more than `most` matches of one event are read: at the limit
+    reading stops, or, with `limited`, goes on with the next event.
     """
+    found = buffer.found
+    nodes = buffer.nodes
+    stack = reading.stack
+    path = reading.path
+    written = reading.written
+    cursor = reading.cursor
+    begun = out.begun
     entry = cursor[ENTRY]
     top = cursor[DEPTH_OF_STACK]
     first = cursor[NUMBER]
@@ -147,7 +151,7 @@ def read_matches(
         if top == 0:
             if opened >= 0:
                 _note(path, 0, stem, first + opened, matches - opened, written)
-            if entry == count:
+            if entry == found.shape[1]:
                 break
             if found[FOUND_PLACE, entry] != cursor[AT_EVENT]:
                 cursor[AT_EVENT] = found[FOUND_PLACE, entry]
@@ -212,14 +216,14 @@ def read_matches(
         model = written[FIRST_MATCH, known] - first if known >= 0 else 0
         models = written[HOW_MANY, known] if known >= 0 else 1
         before = matches
-        fits = matches + models <= singles.shape[1]
+        fits = matches + models <= out.singles.shape[1]
         for source in range(model, model + models):
             if known >= 0 and now - clock[begun[source]] >= window:
                 continue
             fits = (
                 fits
-                and _copy(source, known, matches, written, nodes, kleene, singles, offsets, elements)
-                and _append(path, depth, matches, nodes, kleene, singles, offsets, elements)
+                and _copy(source, known, matches, written, nodes, kleene, out)
+                and _append(path, depth, matches, nodes, kleene, out)
             )
             if not fits:
                 break
@@ -242,15 +246,15 @@ def read_matches(
 
 
 @kernel
-def prune(nodes: Array, used: int, runs: Array, counts: Array, clock: Array, place: int, window: int) -> int:
+def prune(nodes: Array, used: int, runs: Runs, clock: Array, place: int, window: int) -> int:
     """Lets go of nodes that no match from `place` on can have; returns how many are left.
 
     They are those made before the oldest start of a live run, or before the window of the event at hand.
     """
     oldest = place
-    for s in range(counts.size):
-        for k in range(counts[s]):
-            oldest = min(oldest, runs[s, OLDEST, k])
+    for s in range(runs.counts.size):
+        for k in range(runs.counts[s]):
+            oldest = min(oldest, runs.slots[s, OLDEST, k])
     base = 0
     while base < used:
         event = nodes[EVENT, base]
@@ -263,8 +267,8 @@ def prune(nodes: Array, used: int, runs: Array, counts: Array, clock: Array, pla
             if field in (PREVIOUS, OTHER) and value >= 0:
                 value = value - base if value >= base else GONE
             nodes[field, node - base] = value
-    for s in range(counts.size):
-        for k in range(counts[s]):
+    for s in range(runs.counts.size):
+        for k in range(runs.counts[s]):
             # A run that has left the window may still be there until the next event that concerns it.
-            runs[s, NODE, k] = runs[s, NODE, k] - base if runs[s, NODE, k] >= base else GONE
+            runs.slots[s, NODE, k] = runs.slots[s, NODE, k] - base if runs.slots[s, NODE, k] >= base else GONE
     return used - base

@@ -25,31 +25,37 @@ from kleene.engine.automaton.kernels.layout import (
     SIZE,
     START,
     YOUNGEST,
+    Nfa,
+    Policy,
+    Runs,
 )
 from kleene.engine.automaton.kernels.run_state import append_node, copy_run
+from kleene.engine.events.kernels.tables import Columns, Events
 from kleene.engine.kernels import inlined
 
 
 @inlined
-def _equivalent(
-    s: int, j: int, k: int, merge_reads: Array, merge_bounds: Array, runs: Array, run_floats: Array, ints: Array, floats: Array,
-    valid: Array,
-) -> bool:  # fmt: skip
+def _equivalent(s: int, j: int, k: int, nfa: Nfa, runs: Runs, columns: Columns) -> bool:
     """Whether two runs of a state have the same values in all that future conditions read."""
+    slots = runs.slots
+    numbers = runs.floats
+    ints = columns.ints
+    floats = columns.floats
+    valid = columns.valid
     same = True
-    for entry in range(merge_bounds[s], merge_bounds[s + 1]):
-        kind = merge_reads[entry, 0]
-        slot = merge_reads[entry, 1]
-        column = merge_reads[entry, 2]
+    for entry in range(nfa.merge_bounds[s], nfa.merge_bounds[s + 1]):
+        kind = nfa.merge_reads[entry, 0]
+        slot = nfa.merge_reads[entry, 1]
+        column = nfa.merge_reads[entry, 2]
         if kind == INTEGER:
-            same = runs[s, slot, j] == runs[s, slot, k]
+            same = slots[s, slot, j] == slots[s, slot, k]
         elif kind == FLOAT:
-            same = run_floats[s, slot, j] == run_floats[s, slot, k]
+            same = numbers[s, slot, j] == numbers[s, slot, k]
         elif kind == POSITIVE:
-            same = (runs[s, slot, j] > 0) == (runs[s, slot, k] > 0)
+            same = (slots[s, slot, j] > 0) == (slots[s, slot, k] > 0)
         else:
-            one = runs[s, slot, j]
-            other = runs[s, slot, k]
+            one = slots[s, slot, j]
+            other = slots[s, slot, k]
             if kind == INTEGER_COLUMN:
                 same = ints[column, one] == ints[column, other] and valid[column, one] == valid[column, other]
             else:
@@ -61,26 +67,38 @@ def _equivalent(
 
 
 @inlined
-def _hashed(
-    s: int, k: int, merge_reads: Array, merge_bounds: Array, runs: Array, run_floats: Array, ints: Array, floats: Array
-) -> Any:
+def _same_future(
+    s: int, j: int, k: int, place: int, policy: Policy, events: Events, nfa: Nfa, runs: Runs, columns: Columns
+) -> bool:
+    """Whether two runs of a state will select the same events: simultaneous ones follow both or neither."""
+    same = _equivalent(s, j, k, nfa, runs, columns)
+    if same and policy.order_matters:
+        now = events.rank[place]
+        same = (events.rank[runs.slots[s, LAST, j]] == now) == (events.rank[runs.slots[s, LAST, k]] == now)
+    return same
+
+
+@inlined
+def _hashed(s: int, k: int, nfa: Nfa, runs: Runs, columns: Columns) -> Any:
+    slots = runs.slots
+    numbers = runs.floats
     value = np.uint64(1469598103934665603)
-    for entry in range(merge_bounds[s], merge_bounds[s + 1]):
-        kind = merge_reads[entry, 0]
-        slot = merge_reads[entry, 1]
-        column = merge_reads[entry, 2]
+    for entry in range(nfa.merge_bounds[s], nfa.merge_bounds[s + 1]):
+        kind = nfa.merge_reads[entry, 0]
+        slot = nfa.merge_reads[entry, 1]
+        column = nfa.merge_reads[entry, 2]
         word = np.int64(0)
         if kind == INTEGER:
-            word = runs[s, slot, k]
+            word = slots[s, slot, k]
         elif kind == FLOAT:
-            number = run_floats[s, slot, k]
+            number = numbers[s, slot, k]
             word = np.int64(number * 1024.0) if abs(number) < 1e15 else np.int64(0)
         elif kind == POSITIVE:
-            word = np.int64(1 if runs[s, slot, k] > 0 else 0)
+            word = np.int64(1 if slots[s, slot, k] > 0 else 0)
         elif kind == INTEGER_COLUMN:
-            word = ints[column, runs[s, slot, k]]
+            word = columns.ints[column, slots[s, slot, k]]
         else:
-            number = floats[column, runs[s, slot, k]]
+            number = columns.floats[column, slots[s, slot, k]]
             word = np.int64(number * 1024.0) if abs(number) < 1e15 else np.int64(0)
         value = (value ^ np.uint64(word)) * np.uint64(0x9E3779B97F4A7C15)
         value ^= value >> np.uint64(29)
@@ -108,28 +126,15 @@ def _before(nodes: Array, one: int, other: int) -> bool:
 
 @inlined
 def merge_runs(
-    s: int,
-    place: int,
-    order_matters: bool,
-    non_overlap: bool,
-    rank: Array,
-    merge_reads: Array,
-    merge_bounds: Array,
-    runs: Array,
-    run_floats: Array,
-    counts: Array,
-    nodes: Array,
-    table: Array,
-    state: Array,
-    ints: Array,
-    floats: Array,
-    valid: Array,
+    s: int, place: int, policy: Policy, events: Events, nfa: Nfa, runs: Runs, nodes: Array, state: Array, columns: Columns
 ) -> None:
     """Makes one of the runs of a state that have the same future (section 5.2.2).
 
     The combined run is as young as its youngest. Under NON-OVERLAP only the run whose match would be preferred is kept.
     """
-    n = counts[s]
+    slots = runs.slots
+    table = runs.table
+    n = runs.counts[s]
     size = 0
     if n > 12:
         size = 32
@@ -143,77 +148,57 @@ def merge_runs(
         slot = 0
         if size == 0:
             for j in range(w):
-                if twin < 0 and _equivalent(s, j, k, merge_reads, merge_bounds, runs, run_floats, ints, floats, valid):
-                    if not order_matters or (rank[runs[s, LAST, j]] == rank[place]) == (rank[runs[s, LAST, k]] == rank[place]):
-                        twin = j
+                if twin < 0 and _same_future(s, j, k, place, policy, events, nfa, runs, columns):
+                    twin = j
         else:
-            slot = _hashed(s, k, merge_reads, merge_bounds, runs, run_floats, ints, floats) & (size - 1)
+            slot = _hashed(s, k, nfa, runs, columns) & (size - 1)
             while table[slot] >= 0 and twin < 0:
                 j = table[slot]
-                if _equivalent(s, j, k, merge_reads, merge_bounds, runs, run_floats, ints, floats, valid):
-                    if not order_matters or (rank[runs[s, LAST, j]] == rank[place]) == (rank[runs[s, LAST, k]] == rank[place]):
-                        twin = j
+                if _same_future(s, j, k, place, policy, events, nfa, runs, columns):
+                    twin = j
                 slot = (slot + 1) & (size - 1)
         if twin < 0:
             if size > 0:
                 table[slot] = w
             if w != k:
-                copy_run(runs, run_floats, s, k, s, w)
+                copy_run(runs, s, k, s, w)
             w += 1
             continue
         state[MERGED] += 1
-        one = runs[s, START, twin]
-        other = runs[s, START, k]
-        if non_overlap:
+        one = slots[s, START, twin]
+        other = slots[s, START, k]
+        if policy.non_overlap:
             better = other > one
             if one == other:
-                better = runs[s, SIZE, k] < runs[s, SIZE, twin]
-                if runs[s, SIZE, k] == runs[s, SIZE, twin]:
-                    better = _before(nodes, runs[s, NODE, k], runs[s, NODE, twin])
+                better = slots[s, SIZE, k] < slots[s, SIZE, twin]
+                if slots[s, SIZE, k] == slots[s, SIZE, twin]:
+                    better = _before(nodes, slots[s, NODE, k], slots[s, NODE, twin])
             if better:
-                copy_run(runs, run_floats, s, k, s, twin)
+                copy_run(runs, s, k, s, twin)
         else:
-            union = append_node(nodes, state, -1, -1, runs[s, NODE, twin], runs[s, NODE, k], max(one, other), -1, -1)
-            runs[s, NODE, twin] = union
+            union = append_node(nodes, state, -1, -1, slots[s, NODE, twin], slots[s, NODE, k], max(one, other), -1, -1)
+            slots[s, NODE, twin] = union
             if other > one:
-                runs[s, START, twin] = other
+                slots[s, START, twin] = other
             # The greater digit is compatible with what either has selected so far.
-            runs[s, DIGIT_OF_RUN, twin] = max(runs[s, DIGIT_OF_RUN, twin], runs[s, DIGIT_OF_RUN, k])
-            runs[s, LAST, twin] = max(runs[s, LAST, twin], runs[s, LAST, k])
-            runs[s, OLDEST, twin] = min(runs[s, OLDEST, twin], runs[s, OLDEST, k])
-    counts[s] = w
+            slots[s, DIGIT_OF_RUN, twin] = max(slots[s, DIGIT_OF_RUN, twin], slots[s, DIGIT_OF_RUN, k])
+            slots[s, LAST, twin] = max(slots[s, LAST, twin], slots[s, LAST, k])
+            slots[s, OLDEST, twin] = min(slots[s, OLDEST, twin], slots[s, OLDEST, k])
+    runs.counts[s] = w
     state[LIVE] -= n - w
 
 
 @inlined
 def merge_touched(
-    place: int,
-    order_matters: bool,
-    non_overlap: bool,
-    rank: Array,
-    merge_reads: Array,
-    merge_bounds: Array,
-    runs: Array,
-    run_floats: Array,
-    counts: Array,
-    touched: Array,
-    nodes: Array,
-    table: Array,
-    state: Array,
-    ints: Array,
-    floats: Array,
-    valid: Array,
+    place: int, policy: Policy, events: Events, nfa: Nfa, runs: Runs, nodes: Array, state: Array, columns: Columns
 ) -> None:
     """Merges the runs of the states that events have changed; no runs are in state 0, which stands for all of them."""
-    touched[0] = 0
-    for s in range(1, counts.size):
-        if touched[s] != 0:
-            touched[s] = 0
-            if counts[s] > 1:
-                merge_runs(
-                    s, place, order_matters, non_overlap, rank, merge_reads, merge_bounds, runs, run_floats, counts, nodes,
-                    table, state, ints, floats, valid,
-                )  # fmt: skip
+    runs.touched[0] = 0
+    for s in range(1, runs.counts.size):
+        if runs.touched[s] != 0:
+            runs.touched[s] = 0
+            if runs.counts[s] > 1:
+                merge_runs(s, place, policy, events, nfa, runs, nodes, state, columns)
 
 
 @inlined
@@ -241,15 +226,15 @@ def prefer(nodes: Array, found: Array, begin: int, end: int) -> int:
 
 
 @inlined
-def end_overlapping(ended: int, runs: Array, run_floats: Array, counts: Array, state: Array) -> None:
+def end_overlapping(ended: int, runs: Runs, state: Array) -> None:
     """Lets go of the runs that did not start after a place."""
     state[LIVE] = 0
-    for s in range(counts.size):
+    for s in range(runs.counts.size):
         w = 0
-        for k in range(counts[s]):
-            if runs[s, START, k] > ended:
+        for k in range(runs.counts[s]):
+            if runs.slots[s, START, k] > ended:
                 if w != k:
-                    copy_run(runs, run_floats, s, k, s, w)
+                    copy_run(runs, s, k, s, w)
                 w += 1
-        counts[s] = w
+        runs.counts[s] = w
         state[LIVE] += w

@@ -2,9 +2,9 @@
 
 Events come grouped by partition (a *segment* of places each), in stream order within it; an event is known by its place. Live
 runs are kept by automaton state: state c (c > 0) waits for the first event of component c, state length + c holds runs inside
-Kleene component c, and state 0 is where a run without a history is made. `runs[state, slot, k]` is run k of a state: the entries
-NODE .. OLDEST of `layout.py`, then test codes, then what conditions read (see `kleene.engine.automaton.run_program`);
-`run_floats` its floating-point values. `touched[state]` says that a state has new runs, `touched[0]` that any has.
+Kleene component c, and state 0 is where a run without a history is made. `runs.slots[state, slot, k]` is run k of a state: the
+entries NODE .. OLDEST of `layout.py`, then test codes, then what conditions read (see `kleene.engine.automaton.run_program`);
+`runs.floats` its floating-point values. `runs.touched[state]` says that a state has new runs, `runs.touched[0]` that any has.
 
 In the code s is a state, k a run of it, j the run that another becomes, w where the next run that stays is put.
 
@@ -86,10 +86,100 @@ from kleene.engine.automaton.kernels.layout import (
     TAKES_ALONE,
     USED,
     YOUNGEST,
+    Buffer,
+    Nfa,
+    Policy,
+    Postponed,
+    Runs,
 )
 from kleene.engine.automaton.kernels.merging import end_overlapping, merge_touched, prefer
 from kleene.engine.automaton.kernels.run_state import accumulate, agree_codes, append_node, copy_run
-from kleene.engine.kernels import RunFilter, inlined, kernel
+from kleene.engine.events.kernels.tables import Columns, Events
+from kleene.engine.kernels import RunFilter, inlined, kernel, step
+
+
+@inlined
+def _filter(
+    site: int,
+    row: int,
+    n: int,
+    s: int,
+    flags_row: int,
+    watched: int,
+    masks: Array,
+    runs: Runs,
+    nodes: Array,
+    run_filter: RunFilter,
+    columns: Columns,
+) -> int:
+    """Calls the filter for n runs of a state, or up to row n for a lone one: see `RunFilter`."""
+    slots = runs.slots
+    numbers = runs.floats
+    room = slots.shape[2]
+    return run_filter(
+        site,
+        row,
+        n,
+        room,
+        columns.ints.shape[1],
+        nodes.shape[1],
+        s * slots.shape[1] * room,
+        s * numbers.shape[1] * room,
+        flags_row * room,
+        watched,
+        slots.ctypes,
+        numbers.ctypes,
+        columns.ints.ctypes,
+        columns.floats.ctypes,
+        columns.valid.ctypes,
+        columns.constants.ctypes,
+        runs.flags.ctypes,
+        nodes.ctypes,
+        runs.scratch.ctypes,
+        masks.ctypes,
+    )
+
+
+@inlined
+def _row_of(kind: int, component: int, edge_row: int, own_row: int, nfa: Nfa) -> int:
+    """The row of flags that says whether the event can also be an element: one of its own if there are conditions on that."""
+    return own_row if nfa.components[FILTERED + kind, component] else edge_row
+
+
+@inlined
+def _detect(node: int, place: int, buffer: Buffer, state: Array) -> None:
+    """A run is in the final state: its last node, and where."""
+    buffer.found[FOUND_NODE, state[FOUND]] = node
+    buffer.found[FOUND_PLACE, state[FOUND]] = place
+    state[FOUND] += 1
+
+
+@inlined
+def _take(
+    component: int,
+    s: int,
+    j: int,
+    place: int,
+    events: Events,
+    nfa: Nfa,
+    runs: Runs,
+    nodes: Array,
+    state: Array,
+    columns: Columns,
+) -> bool:
+    """The take edge: run j of state s selects the event as a further element; whether its conditions read anything new."""
+    slots = runs.slots
+    tests = events.tests
+    slots[s, NODE, j] = append_node(
+        nodes, state, place, component, slots[s, NODE, j], -1, slots[s, START, j], slots[s, DIGIT_OF_RUN, j], -1
+    )
+    slots[s, LAST, j] = place
+    slots[s, SIZE, j] += 1
+    changed = accumulate(component, place, False, s, j, nfa, runs, columns)
+    for test in range(tests.shape[0]):
+        changed = changed or tests[test, place] > slots[s, META + test, j]
+        slots[s, META + test, j] = max(slots[s, META + test, j], tests[test, place])
+    return changed
 
 
 @inlined
@@ -100,96 +190,274 @@ def _begin(
     fork: int,
     place: int,
     emits: bool,
-    components: Array,
-    accumulators: Array,
-    runs: Array,
-    run_floats: Array,
-    counts: Array,
-    touched: Array,
-    tests: Array,
-    nodes: Array,
-    found: Array,
-    ints: Array,
-    floats: Array,
-    valid: Array,
+    events: Events,
+    nfa: Nfa,
+    runs: Runs,
+    buffer: Buffer,
     state: Array,
+    columns: Columns,
 ) -> None:
-    """Run k of state s selects the event as the first of a component: a new run, or a match."""
-    length = components.shape[1]
-    digit = runs[s, DIGIT_OF_RUN, k] if fork < 0 else 0
-    if component == length - 1 and components[KLEENE, component] == 0:
-        if emits:
-            node = append_node(nodes, state, place, component, runs[s, NODE, k], -1, runs[s, START, k], digit, fork)
-            found[FOUND_NODE, state[FOUND]] = node
-            found[FOUND_PLACE, state[FOUND]] = place
-            state[FOUND] += 1
-    else:
-        target = length + component if components[KLEENE, component] else component + 1
-        j = counts[target]
-        copy_run(runs, run_floats, s, k, target, j)
-        node = append_node(nodes, state, place, component, runs[s, NODE, k], -1, runs[s, START, k], digit, fork)
-        runs[target, NODE, j] = node
-        runs[target, LAST, j] = place
-        runs[target, DIGIT_OF_RUN, j] = 0
-        runs[target, SIZE, j] += 1
-        for test in range(tests.shape[0]):
-            runs[target, META + test, j] = max(runs[target, META + test, j], tests[test, place])
-        accumulate(
-            component, place, True, target, j, components, accumulators, runs, run_floats, ints, floats, valid
-        )  # fmt: skip
-        counts[target] = j + 1
-        touched[target] = touched[0] = 1
-        state[LIVE] += 1
-        state[CREATED] += 1
+    """The begin edge: run k of state s selects the event as the first of a component: a new run, or a match."""
+    slots = runs.slots
+    tests = events.tests
+    length = nfa.components.shape[1]
+    is_kleene = nfa.components[KLEENE, component] != 0
+    if component == length - 1 and not is_kleene and not emits:
+        return
+    digit = slots[s, DIGIT_OF_RUN, k] if fork < 0 else 0
+    node = append_node(buffer.nodes, state, place, component, slots[s, NODE, k], -1, slots[s, START, k], digit, fork)
+    if component == length - 1 and not is_kleene:
+        _detect(node, place, buffer, state)
+        return
+    target = length + component if is_kleene else component + 1
+    j = runs.counts[target]
+    copy_run(runs, s, k, target, j)
+    slots[target, NODE, j] = node
+    slots[target, LAST, j] = place
+    slots[target, DIGIT_OF_RUN, j] = 0
+    slots[target, SIZE, j] += 1
+    for test in range(tests.shape[0]):
+        slots[target, META + test, j] = max(slots[target, META + test, j], tests[test, place])
+    accumulate(component, place, True, target, j, nfa, runs, columns)
+    runs.counts[target] = j + 1
+    runs.touched[target] = runs.touched[0] = 1
+    state[LIVE] += 1
+    state[CREATED] += 1
 
 
 @inlined
+def _break_contiguity(s: int, place: int, policy: Policy, events: Events, runs: Runs, state: Array) -> None:
+    """An event that no edge takes ends the runs of a state whose partition it is in; under strict contiguity, all of them."""
+    n = runs.counts[s]
+    w = 0
+    for k in range(n):
+        if policy.strategy == PARTITION and not agree_codes(runs, s, k, events.tests, place):
+            if w != k:
+                copy_run(runs, s, k, s, w)
+            w += 1
+    runs.counts[s] = w
+    state[LIVE] -= n - w
+
+
+@inlined
+def _enable(
+    component: int,
+    is_open: bool,
+    place: int,
+    may_take: bool,
+    may_begin: bool,
+    events: Events,
+    policy: Policy,
+    nfa: Nfa,
+    runs: Runs,
+) -> tuple[int, int]:
+    """Which runs of a state stand (inside the window, of the event's partition) and may take or begin, but for conditions.
+
+    Returns how many may take, and how many may begin.
+    """
+    slots = runs.slots
+    flags = runs.flags
+    s = nfa.components.shape[1] + component if is_open else component
+    length_slot = nfa.components[LENGTH_SLOT, component]
+    now = events.clock[place]
+    rank = events.rank[place] if policy.order_matters else 0
+    takes, begins = 0, 0
+    for k in range(runs.counts[s]):
+        alive = now - events.clock[slots[s, START, k]] < policy.window
+        agrees = agree_codes(runs, s, k, events.tests, place)
+        able = alive and agrees
+        if policy.order_matters:
+            able = able and events.rank[slots[s, LAST, k]] < rank
+        take = able and may_take
+        begin = able and may_begin
+        if is_open and length_slot >= 0:
+            size = slots[s, length_slot, k]
+            take = take and size < nfa.components[HIGH, component]
+            begin = begin and size >= nfa.components[LOW, component]
+        flags[TAKEN, k] = take
+        flags[BEGUN, k] = begin
+        flags[STANDING, k] = (ALIVE if alive else 0) | (AGREES if agrees else 0)
+        takes += take
+        begins += begin
+    return takes, begins
+
+
+@inlined
+def _copy_flags(source: int, target: int, n: int, flags: Array) -> None:
+    """The flags of n runs in another row."""
+    for k in range(n):
+        flags[target, k] = flags[source, k]
+
+
+@inlined
+def _ignores(k: int, is_open: bool, taken_row: int, strategy: int, flags: Array) -> bool:
+    """The ignore edge: whether a run stays in its state at an event, as the strategy has it.
+
+    - skip till any match: always, beside the run that selected the event
+    - a run that took the event in a Kleene state: if the event can be an element
+    - skip till next match: if it did not select the event
+    - partition contiguity: if the event is of another partition; strict contiguity: never
+    """
+    took = is_open and flags[TAKEN, k] == 1
+    if strategy == ANY:
+        return True
+    if took:
+        return bool(flags[taken_row, k] == 1)
+    if strategy == NEXT:
+        selected = flags[BEGUN, k] == 1 and not is_open
+        return not selected
+    return strategy == PARTITION and flags[STANDING, k] & AGREES == 0
+
+
+@inlined
+def _move(
+    component: int,
+    is_open: bool,
+    place: int,
+    emits: bool,
+    events: Events,
+    policy: Policy,
+    nfa: Nfa,
+    runs: Runs,
+    buffer: Buffer,
+    state: Array,
+    columns: Columns,
+) -> None:
+    """Moves the runs of a state along all edges that are open to them; the state keeps those that stay or took the event."""
+    slots = runs.slots
+    flags = runs.flags
+    s = nfa.components.shape[1] + component if is_open else component
+    following = component + 1 if is_open else component
+    taken_row = _row_of(SITE_FURTHER, component, TAKEN, FURTHER_TAKEN, nfa)
+    begun_row = BEGUN
+    if following < nfa.components.shape[1]:
+        begun_row = _row_of(SITE_FIRST, following, BEGUN, FIRST_BEGUN, nfa)
+    n = runs.counts[s]
+    w = 0
+    tail = n
+    for k in range(n):
+        if flags[STANDING, k] & ALIVE == 0:
+            continue
+        took = flags[TAKEN, k] == 1
+        begun = flags[BEGUN, k] == 1
+        state[FAILED] |= (flags[TAKEN, k] | flags[BEGUN, k]) & FAILING
+        if begun and flags[begun_row, k] == 1:
+            fork = slots[s, DIGIT_OF_RUN, k] if is_open else -1
+            _begin(following, s, k, fork, place, emits, events, nfa, runs, buffer, state, columns)
+        stays = _ignores(k, is_open, taken_row, policy.strategy, flags)
+        if begun or (took and policy.strategy == ANY):
+            slots[s, DIGIT_OF_RUN, k] += 1  # the run has split
+        if took and flags[taken_row, k] == 1:
+            j = k
+            if policy.strategy == ANY:
+                j = tail
+                tail += 1
+                copy_run(runs, s, k, s, j)
+                state[LIVE] += 1
+                state[CREATED] += 1
+            changed = _take(component, s, j, place, events, nfa, runs, buffer.nodes, state, columns)
+            if changed or policy.strategy == ANY:
+                runs.touched[s] = runs.touched[0] = 1
+        if stays:
+            if w != k:
+                copy_run(runs, s, k, s, w)
+            w += 1
+    state[LIVE] -= n - w
+    for k in range(n, tail):
+        if w != k:
+            copy_run(runs, s, k, s, w)
+        w += 1
+    runs.counts[s] = w
+
+
+@step
+def _start(
+    place: int,
+    emits: bool,
+    events: Events,
+    nfa: Nfa,
+    runs: Runs,
+    buffer: Buffer,
+    state: Array,
+    run_filter: RunFilter,
+    columns: Columns,
+) -> None:
+    """The begin edge of the start state: a new run, if the event satisfies the conditions of a first one."""
+    slots = runs.slots
+    flags = runs.flags
+    state[STARTS] += 1
+    # A run without a history, kept where no state is.
+    nowhere = 0
+    for slot in range(slots.shape[1]):
+        slots[nowhere, slot, 0] = 0
+    slots[nowhere, NODE, 0] = -1
+    slots[nowhere, START, 0] = place
+    slots[nowhere, OLDEST, 0] = place
+    slots[nowhere, DIGIT_OF_RUN, 0] = state[STARTS]
+    for test in range(events.tests.shape[0]):
+        slots[nowhere, META + test, 0] = -1
+    flags[FIRST_BEGUN, 0] = agree_codes(runs, nowhere, 0, events.tests, place)
+    if flags[FIRST_BEGUN, 0] == 1 and nfa.components[FILTERED + SITE_FIRST, 0]:
+        _filter(SITE_FIRST, place, 1, nowhere, FIRST_BEGUN, 0, events.masks, runs, buffer.nodes, run_filter, columns)
+    state[FAILED] |= flags[FIRST_BEGUN, 0] == FAILING
+    if flags[FIRST_BEGUN, 0] == 1:
+        _begin(0, nowhere, 0, -1, place, emits, events, nfa, runs, buffer, state, columns)
+
+
+@step
+def _accept(
+    place: int, events: Events, nfa: Nfa, runs: Runs, buffer: Buffer, state: Array, run_filter: RunFilter, columns: Columns
+) -> None:
+    """The proceed edge to the final state: a last Kleene component accepts after each element that the condition allows."""
+    last = nfa.components.shape[1] - 1
+    s = nfa.components.shape[1] + last
+    n = runs.counts[s]
+    accepts = 0
+    for k in range(n):
+        accepted = runs.slots[s, LAST, k] == place
+        if accepted and nfa.components[LENGTH_SLOT, last] >= 0:
+            accepted = runs.slots[s, nfa.components[LENGTH_SLOT, last], k] >= nfa.components[LOW, last]
+        runs.flags[BEGUN, k] = accepted
+        accepts += accepted
+    if accepts == 0:
+        return
+    if nfa.components[FILTERED + SITE_PROCEED, last]:
+        site = last * SITES + SITE_PROCEED
+        _filter(site, place, n, s, BEGUN, 0, events.masks, runs, buffer.nodes, run_filter, columns)
+    for k in range(n):
+        state[FAILED] |= runs.flags[BEGUN, k] == FAILING
+        if runs.flags[BEGUN, k] == 1:
+            _detect(runs.slots[s, NODE, k], place, buffer, state)
+
+
+@step
 def _advance(
     place: int,
     starts: bool,
-    emits: bool,
-    order_matters: bool,
-    strategy: int,
-    window: int,
-    clock: Array,
-    rank: Array,
-    mask: Array,
-    tests: Array,
-    components: Array,
-    accumulators: Array,
-    runs: Array,
-    run_floats: Array,
-    counts: Array,
-    touched: Array,
-    flags: Array,
-    nodes: Array,
-    found: Array,
-    scratch: Array,
+    events: Events,
+    policy: Policy,
+    nfa: Nfa,
+    runs: Runs,
+    buffer: Buffer,
     state: Array,
     run_filter: RunFilter,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-    constants: Array,
+    columns: Columns,
 ) -> None:
-    """One event for all live runs: begin, take, proceed, ignore, or the end of a run; then a new run."""
+    """One event for all live runs (section 5.2.1): the edges of each state are decided, then its runs move, then one starts."""
+    components = nfa.components
     length = components.shape[1]
     last = length - 1
-    room = runs.shape[2]
-    rows = ints.shape[1]
-    nodes_room = nodes.shape[1]
-    bits = mask[place]
-    now = clock[place]
-    contiguous = strategy >= PARTITION
-    for step in range(2 * length - 1):
+    masks = events.masks
+    bits = masks[place]
+    emits = events.order[place] >= policy.emit_from
+    for turn in range(2 * length - 1):
         # From the last component to the first, Kleene states before waiting ones: no run moves twice.
-        component = last - step // 2
-        is_open = step % 2 == 0
+        component = last - turn // 2
+        is_open = turn % 2 == 0
         if is_open and components[KLEENE, component] == 0:
             continue
         s = length + component if is_open else component
-        n = counts[s]
-        if n == 0:
+        if runs.counts[s] == 0:
             continue
         following = component + 1 if is_open else component
         may_take = is_open and (bits >> components[TAKE_BIT, component]) & 1 == 1
@@ -197,409 +465,251 @@ def _advance(
         if may_begin:
             may_begin = (bits >> components[BEGIN_BIT, following]) & 1 == 1
         if not may_take and not may_begin:
-            if contiguous:
-                w = 0
-                for k in range(n):
-                    if strategy == PARTITION and not agree_codes(runs, s, k, tests, place):
-                        if w != k:
-                            copy_run(runs, run_floats, s, k, s, w)
-                        w += 1
-                counts[s] = w
-                state[LIVE] -= n - w
+            if policy.strategy >= PARTITION:
+                _break_contiguity(s, place, policy, events, runs, state)
             continue
-        state[STEPS] += n
-        takes, begins = 0, 0
-        length_slot = components[LENGTH_SLOT, component]
-        for k in range(n):
-            alive = now - clock[runs[s, START, k]] < window
-            agrees = agree_codes(runs, s, k, tests, place)
-            able = alive and agrees
-            if order_matters:
-                able = able and rank[runs[s, LAST, k]] < rank[place]
-            take = able and may_take
-            begin = able and may_begin
-            if is_open and length_slot >= 0:
-                size = runs[s, length_slot, k]
-                take = take and size < components[HIGH, component]
-                begin = begin and size >= components[LOW, component]
-            flags[TAKEN, k] = take
-            flags[BEGUN, k] = begin
-            flags[STANDING, k] = (ALIVE if alive else 0) | (AGREES if agrees else 0)
-            takes += take
-            begins += begin
-        # The conditions of the edges. What an element must satisfy by itself is decided apart, in rows of `flags` of its own.
-        at = s * runs.shape[1] * room
-        floats_at = s * run_floats.shape[1] * room
-        taken_row = TAKEN
-        begun_row = BEGUN
+        state[STEPS] += runs.counts[s]
+        takes, begins = _enable(component, is_open, place, may_take, may_begin, events, policy, nfa, runs)
+        nodes = buffer.nodes
+        n = runs.counts[s]
+        # The conditions of the edges. What an element must satisfy by itself is decided apart, in a row of flags of its own.
+        site = component * SITES
         if takes > 0:
             if components[FILTERED + SITE_TAKE, component]:
-                run_filter(
-                    component * SITES + SITE_TAKE, place, n, room, rows, nodes_room, at, floats_at, TAKEN * room, 0,
-                    runs.ctypes, run_floats.ctypes, ints.ctypes, floats.ctypes, valid.ctypes, constants.ctypes, flags.ctypes,
-                    nodes.ctypes, scratch.ctypes, mask.ctypes,
-                )  # fmt: skip
+                _filter(site + SITE_TAKE, place, n, s, TAKEN, 0, masks, runs, nodes, run_filter, columns)
             if components[FILTERED + SITE_FURTHER, component]:
-                taken_row = FURTHER_TAKEN
-                for k in range(n):
-                    flags[FURTHER_TAKEN, k] = flags[TAKEN, k]
-                run_filter(
-                    component * SITES + SITE_FURTHER, place, n, room, rows, nodes_room, at, floats_at, FURTHER_TAKEN * room, 0,
-                    runs.ctypes, run_floats.ctypes, ints.ctypes, floats.ctypes, valid.ctypes, constants.ctypes, flags.ctypes,
-                    nodes.ctypes, scratch.ctypes, mask.ctypes,
-                )  # fmt: skip
+                _copy_flags(TAKEN, FURTHER_TAKEN, n, runs.flags)
+                _filter(site + SITE_FURTHER, place, n, s, FURTHER_TAKEN, 0, masks, runs, nodes, run_filter, columns)
         if begins > 0:
             if is_open and components[FILTERED + SITE_PROCEED, component]:
-                run_filter(
-                    component * SITES + SITE_PROCEED, place, n, room, rows, nodes_room, at, floats_at, BEGUN * room, 0,
-                    runs.ctypes, run_floats.ctypes, ints.ctypes, floats.ctypes, valid.ctypes, constants.ctypes, flags.ctypes,
-                    nodes.ctypes, scratch.ctypes, mask.ctypes,
-                )  # fmt: skip
+                _filter(site + SITE_PROCEED, place, n, s, BEGUN, 0, masks, runs, nodes, run_filter, columns)
+            site = following * SITES
             if components[FILTERED + SITE_BEGIN, following]:
-                run_filter(
-                    following * SITES + SITE_BEGIN, place, n, room, rows, nodes_room, at, floats_at, BEGUN * room, 0,
-                    runs.ctypes, run_floats.ctypes, ints.ctypes, floats.ctypes, valid.ctypes, constants.ctypes, flags.ctypes,
-                    nodes.ctypes, scratch.ctypes, mask.ctypes,
-                )  # fmt: skip
+                _filter(site + SITE_BEGIN, place, n, s, BEGUN, 0, masks, runs, nodes, run_filter, columns)
             if components[FILTERED + SITE_FIRST, following]:
-                begun_row = FIRST_BEGUN
-                for k in range(n):
-                    flags[FIRST_BEGUN, k] = flags[BEGUN, k]
-                run_filter(
-                    following * SITES + SITE_FIRST, place, n, room, rows, nodes_room, at, floats_at, FIRST_BEGUN * room, 0,
-                    runs.ctypes, run_floats.ctypes, ints.ctypes, floats.ctypes, valid.ctypes, constants.ctypes, flags.ctypes,
-                    nodes.ctypes, scratch.ctypes, mask.ctypes,
-                )  # fmt: skip
-        w = 0
-        tail = n
-        for k in range(n):
-            if flags[STANDING, k] & ALIVE == 0:
-                continue
-            took = flags[TAKEN, k] == 1
-            begun = flags[BEGUN, k] == 1
-            state[FAILED] |= (flags[TAKEN, k] | flags[BEGUN, k]) & FAILING
-            if begun and flags[begun_row, k] == 1:
-                fork = runs[s, DIGIT_OF_RUN, k] if is_open else -1
-                _begin(
-                    following, s, k, fork, place, emits, components, accumulators, runs, run_floats, counts, touched, tests,
-                    nodes, found, ints, floats, valid, state,
-                )  # fmt: skip
-            # The ignore edge (section 3.2, step 3): a run stays, unless it selected the event or may not pass over it.
-            #   skip till any match     always, beside the run that selected
-            #   in a Kleene state       if the run took the event, which it then has
-            #   skip till next match    if it did not select the event
-            #   partition contiguity    if the event is of another partition
-            #   strict contiguity       never
-            selected = took if is_open else begun
-            if strategy == ANY:
-                stays = True
-            elif is_open and took:
-                stays = flags[taken_row, k] == 1
-            elif strategy == NEXT:
-                stays = not selected
-            else:
-                stays = strategy == PARTITION and flags[STANDING, k] & AGREES == 0
-            if begun or (took and strategy == ANY):
-                runs[s, DIGIT_OF_RUN, k] += 1  # the run has split
-            if took and flags[taken_row, k] == 1:
-                j = k
-                if strategy == ANY:
-                    j = tail
-                    tail += 1
-                    copy_run(runs, run_floats, s, k, s, j)
-                    state[LIVE] += 1
-                    state[CREATED] += 1
-                node = append_node(
-                    nodes, state, place, component, runs[s, NODE, j], -1, runs[s, START, j], runs[s, DIGIT_OF_RUN, j], -1
-                )
-                runs[s, NODE, j] = node
-                runs[s, LAST, j] = place
-                runs[s, SIZE, j] += 1
-                changed = accumulate(
-                    component, place, False, s, j, components, accumulators, runs, run_floats, ints, floats, valid
-                )  # fmt: skip
-                for test in range(tests.shape[0]):
-                    changed = changed or tests[test, place] > runs[s, META + test, j]
-                    runs[s, META + test, j] = max(runs[s, META + test, j], tests[test, place])
-                if changed or strategy == ANY:
-                    touched[s] = touched[0] = 1
-            if stays:
-                if w != k:
-                    copy_run(runs, run_floats, s, k, s, w)
-                w += 1
-        state[LIVE] -= n - w
-        for k in range(n, tail):
-            if w != k:
-                copy_run(runs, run_floats, s, k, s, w)
-            w += 1
-        counts[s] = w
+                _copy_flags(BEGUN, FIRST_BEGUN, n, runs.flags)
+                _filter(site + SITE_FIRST, place, n, s, FIRST_BEGUN, 0, masks, runs, nodes, run_filter, columns)
+        _move(component, is_open, place, emits, events, policy, nfa, runs, buffer, state, columns)
     if starts and (bits >> components[BEGIN_BIT, 0]) & 1 == 1:
-        state[STARTS] += 1
-        # A run without a history, kept where no state is.
-        nowhere = 0
-        for slot in range(runs.shape[1]):
-            runs[nowhere, slot, 0] = 0
-        runs[nowhere, NODE, 0] = -1
-        runs[nowhere, START, 0] = place
-        runs[nowhere, OLDEST, 0] = place
-        runs[nowhere, DIGIT_OF_RUN, 0] = state[STARTS]
-        for test in range(tests.shape[0]):
-            runs[nowhere, META + test, 0] = -1
-        flags[FIRST_BEGUN, 0] = agree_codes(runs, nowhere, 0, tests, place)
-        if flags[FIRST_BEGUN, 0] == 1 and components[FILTERED + SITE_FIRST, 0]:
-            run_filter(
-                SITE_FIRST, place, 1, room, rows, nodes_room, 0, 0, FIRST_BEGUN * room, 0, runs.ctypes, run_floats.ctypes,
-                ints.ctypes, floats.ctypes, valid.ctypes, constants.ctypes, flags.ctypes, nodes.ctypes,
-                scratch.ctypes, mask.ctypes,
-            )  # fmt: skip
-        state[FAILED] |= flags[FIRST_BEGUN, 0] == FAILING
-        if flags[FIRST_BEGUN, 0] == 1:
-            _begin(
-                0, nowhere, 0, -1, place, emits, components, accumulators, runs, run_floats, counts, touched, tests, nodes,
-                found, ints, floats, valid, state,
-            )  # fmt: skip
+        _start(place, emits, events, nfa, runs, buffer, state, run_filter, columns)
     if components[KLEENE, last] and emits:
-        # A last Kleene component accepts after each element that its proceed condition allows.
-        s = length + last
-        n = counts[s]
-        accepts = 0
-        for k in range(n):
-            accepted = runs[s, LAST, k] == place
-            if accepted and components[LENGTH_SLOT, last] >= 0:
-                accepted = runs[s, components[LENGTH_SLOT, last], k] >= components[LOW, last]
-            flags[BEGUN, k] = accepted
-            accepts += accepted
-        if accepts > 0:
-            if components[FILTERED + SITE_PROCEED, last]:
-                run_filter(
-                    last * SITES + SITE_PROCEED, place, n, room, rows, nodes_room, s * runs.shape[1] * room,
-                    s * run_floats.shape[1] * room, BEGUN * room, 0, runs.ctypes, run_floats.ctypes, ints.ctypes,
-                    floats.ctypes, valid.ctypes, constants.ctypes, flags.ctypes, nodes.ctypes, scratch.ctypes,
-                    mask.ctypes,
-                )  # fmt: skip
-            for k in range(n):
-                state[FAILED] |= flags[BEGUN, k] == FAILING
-                if flags[BEGUN, k] == 1:
-                    found[FOUND_NODE, state[FOUND]] = runs[s, NODE, k]
-                    found[FOUND_PLACE, state[FOUND]] = place
-                    state[FOUND] += 1
+        _accept(place, events, nfa, runs, buffer, state, run_filter, columns)
 
 
-@inlined
-def _postpone(
-    place: int, runs: Array, run_floats: Array, counts: Array, postponed: Array, postponed_floats: Array, state: Array
-) -> None:
+# --- one run at a time (section 5.2.3) ----------------------------------------------------------------------------------
+
+
+@step
+def _postpone(place: int, runs: Runs, postponed: Postponed, state: Array) -> None:
     """The run that is furthest goes on; the others wait."""
-    states = counts.size
-    slots = runs.shape[1]
+    states = runs.counts.size
+    width = runs.slots.shape[1]
     kept = -1
     for backwards in range(states):
         component = states // 2 - 1 - backwards // 2
         s = states // 2 + component if backwards % 2 == 0 else component
-        for k in range(counts[s]):
-            if kept < 0 and k == counts[s] - 1:
+        for k in range(runs.counts[s]):
+            if kept < 0 and k == runs.counts[s] - 1:
                 kept = s
-                copy_run(runs, run_floats, s, k, s, 0)
+                copy_run(runs, s, k, s, 0)
                 continue
             top = state[POSTPONED]
-            for slot in range(slots):
-                postponed[slot, top] = runs[s, slot, k]
-            for slot in range(run_floats.shape[1]):
-                postponed_floats[slot, top] = run_floats[s, slot, k]
-            postponed[slots, top] = s
-            postponed[slots + 1, top] = place + 1
+            for slot in range(width):
+                postponed.slots[slot, top] = runs.slots[s, slot, k]
+            for slot in range(runs.floats.shape[1]):
+                postponed.floats[slot, top] = runs.floats[s, slot, k]
+            postponed.slots[width, top] = s
+            postponed.slots[width + 1, top] = place + 1
             state[POSTPONED] = top + 1
-        counts[s] = 1 if kept == s else 0
+        runs.counts[s] = 1 if kept == s else 0
     state[LIVE] = 1
 
 
-@inlined
-def _end_runs(place: int, window: int, ts: Array, clock: Array, runs: Array, counts: Array, state: Array) -> None:
+@step
+def _resume(runs: Runs, postponed: Postponed, state: Array) -> int:
+    """Brings back the run that was postponed last, or, if none is left, the start state; the place to go on from."""
+    if state[POSTPONED] == 0:
+        state[STARTED] += 1
+        state[FRESH] = 1
+        return int(state[STARTED])
+    width = runs.slots.shape[1]
+    top = state[POSTPONED] - 1
+    state[POSTPONED] = top
+    s = postponed.slots[width, top]
+    for slot in range(width):
+        runs.slots[s, slot, 0] = postponed.slots[slot, top]
+    for slot in range(runs.floats.shape[1]):
+        runs.floats[s, slot, 0] = postponed.floats[slot, top]
+    runs.counts[s] = 1
+    state[LIVE] = 1
+    return int(postponed.slots[width + 1, top])
+
+
+@step
+def _follow(place: int, policy: Policy, events: Events, runs: Runs, postponed: Postponed, state: Array) -> None:
+    """After an event one run is followed, if the window that began with it is not over."""
+    state[FRESH] = 0
+    if events.clock[place] - events.clock[state[STARTED]] >= policy.window:
+        for s in range(runs.counts.size):
+            runs.counts[s] = 0
+        state[LIVE] = 0
+    if state[LIVE] > 1:
+        _postpone(place, runs, postponed, state)
+
+
+# --- the stream ---------------------------------------------------------------------------------------------------------
+
+
+@step
+def _next_start(place: int, end: int, masks: Array, nfa: Nfa) -> int:
+    """The first place, from one on, that can start a run."""
+    first_bit = 1 << nfa.components[BEGIN_BIT, 0]
+    while place < end and masks[place] & first_bit == 0:
+        place += 1
+    return place
+
+
+@step
+def _watched(s: int, policy: Policy, nfa: Nfa) -> int:
+    """The bits of events that a run alone in a state does not pass over, whatever its conditions: they begin a component."""
+    length = nfa.components.shape[1]
+    watched = 0 if policy.algorithm == BACKTRACK else 1 << nfa.components[BEGIN_BIT, 0]
+    if length <= s < 2 * length - 1:
+        watched |= 1 << nfa.components[BEGIN_BIT, s - length + 1]
+    return watched
+
+
+@step
+def _require_room(
+    live: int, states: int, policy: Policy, runs: Runs, postponed: Postponed, buffer: Buffer, state: Array
+) -> int:
+    """DONE if there is room for whatever an event may do to the live runs."""
+    if state[FOUND] + live + 2 > buffer.found.shape[1]:
+        return FOUND_FULL
+    if state[USED] + 4 * live + 4 > buffer.nodes.shape[1]:
+        return NODES_FULL
+    if 2 * live + 2 > runs.slots.shape[2]:
+        return RUNS_FULL
+    if live > policy.most_runs:
+        return RUN_LIMIT
+    if policy.algorithm == BACKTRACK and state[POSTPONED] + 2 * states + 2 > postponed.slots.shape[1]:
+        return POSTPONED_FULL
+    return DONE
+
+
+@step
+def _end_runs(place: int, policy: Policy, events: Events, runs: Runs, state: Array) -> None:
     """The events of a segment have ended: its live runs are forgotten, but not when the oldest of them started."""
-    for s in range(counts.size):
-        for k in range(counts[s]):
-            if clock[place] - clock[runs[s, START, k]] < window:
-                state[EARLIEST] = min(state[EARLIEST], ts[runs[s, OLDEST, k]])
-        counts[s] = 0
+    for s in range(runs.counts.size):
+        for k in range(runs.counts[s]):
+            if events.clock[place] - events.clock[runs.slots[s, START, k]] < policy.window:
+                state[EARLIEST] = min(state[EARLIEST], events.ts[runs.slots[s, OLDEST, k]])
+        runs.counts[s] = 0
     state[LIVE] = 0
+
+
+@step
+def _report_one(
+    place: int, before: int, segment: int, policy: Policy, runs: Runs, buffer: Buffer, ended: Array, state: Array
+) -> None:
+    """NON-OVERLAP: of the matches found at an event one is reported, and the runs that overlap it end."""
+    best = prefer(buffer.nodes, buffer.found, before, state[FOUND])
+    node = buffer.found[FOUND_NODE, best]
+    buffer.found[FOUND_NODE, before] = node
+    state[FOUND] = before + 1
+    ended[segment] = buffer.nodes[YOUNGEST, node] if policy.candidates else place
+    end_overlapping(ended[segment], runs, state)
 
 
 @kernel
 def run_automaton(
-    order: Array,
-    offsets: Array,
-    ts: Array,
-    clock: Array,
-    rank: Array,
-    mask: Array,
-    tests: Array,
-    window: int,
-    strategy: int,
-    order_matters: bool,
-    algorithm: int,
-    non_overlap: bool,
-    candidates: bool,
-    relevant: int,
-    emit_from: int,
-    most_runs: int,
-    components: Array,
-    accumulators: Array,
-    merge_reads: Array,
-    merge_bounds: Array,
-    runs: Array,
-    run_floats: Array,
-    counts: Array,
-    touched: Array,
-    flags: Array,
-    table: Array,
-    postponed: Array,
-    postponed_floats: Array,
-    nodes: Array,
-    found: Array,
+    events: Events,
+    policy: Policy,
+    nfa: Nfa,
+    runs: Runs,
+    postponed: Postponed,
+    buffer: Buffer,
     ended: Array,
-    scratch: Array,
     state: Array,
     run_filter: RunFilter,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-    constants: Array,
+    columns: Columns,
 ) -> int:
     """Runs the automaton over all segments, or until there may be no room for the next event; see the module for the layout.
 
     BASIC and MERGING put each event to all live runs of its segment (sections 5.2.1 and 5.2.2). BACKTRACK follows one run at a
-    time (section 5.2.3): whatever it splits off waits in `postponed`, which has two rows more than a run has slots: its state,
-    and the place of the event to go on from. `ended[segment]` becomes the place where the last reported match ends, under
-    NON-OVERLAP; with `candidates`, which matches that start after it may overlap, the place where it starts.
+    time (section 5.2.3): whatever it splits off is postponed. `ended[segment]` becomes the place where the last reported match
+    ends, under NON-OVERLAP; with `candidates`, which matches that start after it may overlap, the place where it starts.
     """
-    states = counts.size
-    slots = runs.shape[1]
+    masks = events.masks
+    states = runs.counts.size
+    length = states // 2
     segment = state[SEGMENT]
     place = state[POSITION]
     status = DONE
-    takes_alone = strategy == NEXT and tests.shape[0] == 0 and not order_matters
-    while segment < offsets.size - 1:
-        end = offsets[segment + 1]
+    takes_alone = policy.strategy == NEXT and events.tests.shape[0] == 0 and not policy.order_matters
+    while segment < events.offsets.size - 1:
+        end = events.offsets[segment + 1]
         starts = True
-        if algorithm == BACKTRACK:
+        if policy.algorithm == BACKTRACK:
             starts = state[FRESH] == 1
             if not starts and (place >= end or state[LIVE] == 0):
                 if state[LIVE] > 0:
-                    _end_runs(end - 1, window, ts, clock, runs, counts, state)
-                if state[POSTPONED] > 0:
-                    top = state[POSTPONED] - 1
-                    state[POSTPONED] = top
-                    s = postponed[slots, top]
-                    for slot in range(slots):
-                        runs[s, slot, 0] = postponed[slot, top]
-                    for slot in range(run_floats.shape[1]):
-                        run_floats[s, slot, 0] = postponed_floats[slot, top]
-                    counts[s] = 1
-                    state[LIVE] = 1
-                    place = postponed[slots + 1, top]
-                else:
-                    place = state[STARTED] + 1
-                    state[STARTED] = place
-                    state[FRESH] = 1
+                    _end_runs(end - 1, policy, events, runs, state)
+                place = _resume(runs, postponed, state)
                 continue
             if starts:
-                while place < end and (mask[place] >> components[BEGIN_BIT, 0]) & 1 == 0:
-                    place += 1
+                place = _next_start(place, end, masks, nfa)
                 state[STARTED] = place
         if place >= end:
             if state[LIVE] > 0:
-                _end_runs(end - 1, window, ts, clock, runs, counts, state)
+                _end_runs(end - 1, policy, events, runs, state)
             segment += 1
             state[STARTS] = 0
             continue
         live = state[LIVE]
-        bits = mask[place] & relevant
         if live == 0:
-            first_bit = 1 << components[BEGIN_BIT, 0]
-            while place < end and mask[place] & first_bit == 0:
-                place += 1
+            place = _next_start(place, end, masks, nfa)
             if place >= end:
                 continue
-        elif strategy < PARTITION:
-            if live == 1:
-                # A run by itself: on to the next event that it can select, or that starts another one.
-                s = 1
-                while counts[s] == 0:
-                    s += 1
-                of = s - states // 2 if s >= states // 2 else s
-                site = of * SITES + (SITE_OPEN if s >= states // 2 else SITE_WAITING)
-                watched = 0 if algorithm == BACKTRACK else 1 << components[BEGIN_BIT, 0]
-                if s >= states // 2 and of < states // 2 - 1:
-                    watched |= 1 << components[BEGIN_BIT, of + 1]
-                place = run_filter(
-                    site, place, end, runs.shape[2], ints.shape[1], nodes.shape[1], s * slots * runs.shape[2],
-                    s * run_floats.shape[1] * runs.shape[2], 0, watched, runs.ctypes, run_floats.ctypes, ints.ctypes,
-                    floats.ctypes, valid.ctypes, constants.ctypes, flags.ctypes, nodes.ctypes, scratch.ctypes,
-                    mask.ctypes,
-                )  # fmt: skip
-                if place >= end:
+        elif live == 1 and policy.strategy < PARTITION:
+            # A run by itself: on to the next event that it can select, or that starts another one.
+            s = 1
+            while runs.counts[s] == 0:
+                s += 1
+            of = s - length if s >= length else s
+            site = of * SITES + (SITE_OPEN if s >= length else SITE_WAITING)
+            watched = _watched(s, policy, nfa)
+            place = _filter(site, place, end, s, 0, watched, masks, runs, buffer.nodes, run_filter, columns)
+            if place >= end:
+                continue
+            if masks[place] & watched == 0 and takes_alone and nfa.components[TAKES_ALONE, of] and s >= length:
+                # Nothing else happens at this event.
+                if events.clock[place] - events.clock[runs.slots[s, START, 0]] >= policy.window:
+                    runs.counts[s] = 0
+                    state[LIVE] = 0
                     continue
-                if mask[place] & watched == 0 and takes_alone and components[TAKES_ALONE, of] and s >= states // 2:
-                    # Nothing else happens at this event.
-                    if clock[place] - clock[runs[s, START, 0]] >= window:
-                        counts[s] = 0
-                        state[LIVE] = 0
-                        continue
-                    if state[USED] + 8 > nodes.shape[1]:
-                        status = NODES_FULL
-                        break
-                    state[STEPS] += 1
-                    runs[s, NODE, 0] = append_node(
-                        nodes, state, place, of, runs[s, NODE, 0], -1, runs[s, START, 0], runs[s, DIGIT_OF_RUN, 0], -1
-                    )
-                    runs[s, LAST, 0] = place
-                    runs[s, SIZE, 0] += 1
-                    accumulate(
-                        of, place, False, s, 0, components, accumulators, runs, run_floats, ints, floats, valid
-                    )  # fmt: skip
-                    place += 1
-                    continue
-            elif bits == 0:
+                if state[USED] + 8 > buffer.nodes.shape[1]:
+                    status = NODES_FULL
+                    break
+                state[STEPS] += 1
+                _take(of, s, 0, place, events, nfa, runs, buffer.nodes, state, columns)
                 place += 1
                 continue
-        if state[FOUND] + live + 2 > found.shape[1]:
-            status = FOUND_FULL
-        elif state[USED] + 4 * live + 4 > nodes.shape[1]:
-            status = NODES_FULL
-        elif 2 * live + 2 > runs.shape[2]:
-            status = RUNS_FULL
-        elif live > most_runs:
-            status = RUN_LIMIT
-        elif algorithm == BACKTRACK and state[POSTPONED] + 2 * states + 2 > postponed.shape[1]:
-            status = POSTPONED_FULL
+        elif policy.strategy < PARTITION and masks[place] & policy.relevant == 0:
+            place += 1
+            continue
+        status = _require_room(live, states, policy, runs, postponed, buffer, state)
         if status != DONE:
             break
         before = state[FOUND]
-        _advance(
-            place, starts, order[place] >= emit_from, order_matters, strategy, window, clock, rank, mask, tests, components,
-            accumulators, runs, run_floats, counts, touched, flags, nodes, found, scratch, state, run_filter, ints, floats,
-            valid, constants,
-        )  # fmt: skip
+        _advance(place, starts, events, policy, nfa, runs, buffer, state, run_filter, columns)
         state[PEAK] = max(state[PEAK], state[LIVE])
-        if algorithm == MERGING and touched[0] != 0 and state[LIVE] > 1:
-            merge_touched(
-                place, order_matters, non_overlap, rank, merge_reads, merge_bounds, runs, run_floats, counts, touched, nodes,
-                table, state, ints, floats, valid,
-            )  # fmt: skip
-        elif algorithm == BACKTRACK:
-            state[FRESH] = 0
-            if clock[place] - clock[state[STARTED]] >= window:
-                for s in range(states):
-                    counts[s] = 0
-                state[LIVE] = 0
-            if state[LIVE] > 1:
-                _postpone(place, runs, run_floats, counts, postponed, postponed_floats, state)
-        if non_overlap and state[FOUND] > before:
-            best = prefer(nodes, found, before, state[FOUND])
-            found[FOUND_NODE, before] = found[FOUND_NODE, best]
-            state[FOUND] = before + 1
-            ended[segment] = nodes[YOUNGEST, found[FOUND_NODE, before]] if candidates else place
-            end_overlapping(ended[segment], runs, run_floats, counts, state)
+        if policy.algorithm == MERGING and runs.touched[0] != 0 and state[LIVE] > 1:
+            merge_touched(place, policy, events, nfa, runs, buffer.nodes, state, columns)
+        elif policy.algorithm == BACKTRACK:
+            _follow(place, policy, events, runs, postponed, state)
+        if policy.non_overlap and state[FOUND] > before:
+            _report_one(place, before, segment, policy, runs, buffer, ended, state)
         place += 1
     state[SEGMENT] = segment
     state[POSITION] = place

@@ -14,6 +14,7 @@ import numpy as np
 
 from kleene.common.arrays import Array
 from kleene.engine.automaton.kernels.layout import NOTHING
+from kleene.engine.events.kernels.tables import Events
 from kleene.engine.kernels import kernel
 
 SEGMENT, POSITION, COUNT, OLDEST, STARTS, STEPS, PEAK, EARLIEST = range(8)
@@ -32,11 +33,7 @@ def new_state() -> Array:
 
 @kernel
 def run_queue(
-    order: Array,
-    offsets: Array,
-    ts: Array,
-    clock: Array,
-    mask: Array,
+    events: Events,
     bits: Array,
     window: int,
     emit_from: int,
@@ -52,14 +49,15 @@ def run_queue(
     match is one place per component in `out`, those of an event in the order of their starts. `state[EARLIEST]` becomes the
     time of the earliest event of a run that may still become a match.
     """
+    clock = events.clock
     last = bits.size - 1
     segment = state[SEGMENT]
     place = state[POSITION]
     count = state[COUNT]
-    while segment < offsets.size - 1:
-        end = offsets[segment + 1]
+    while segment < events.offsets.size - 1:
+        end = events.offsets[segment + 1]
         while place < end:
-            marks = mask[place]
+            marks = events.masks[place]
             # From the last component on, so that no run takes an event twice.
             for component in range(last, 0, -1):
                 first = passed[component]
@@ -71,7 +69,7 @@ def run_queue(
                 if component < last:
                     for run in range(first, stop):
                         selected[component, run] = place
-                elif order[place] >= emit_from:
+                elif events.order[place] >= emit_from:
                     if stop - first > most_matches:
                         state[SEGMENT], state[POSITION], state[COUNT] = segment, place, count
                         return MATCH_LIMIT
@@ -101,7 +99,7 @@ def run_queue(
         while run < passed[0] and clock[end - 1] - clock[selected[0, run]] >= window:
             run += 1
         if run < passed[0]:
-            state[EARLIEST] = min(state[EARLIEST], ts[selected[0, run]])
+            state[EARLIEST] = min(state[EARLIEST], events.ts[selected[0, run]])
         for component in range(last + 1):
             passed[component] = 0
         state[OLDEST] = 0

@@ -33,47 +33,42 @@ from kleene.engine.automaton.kernels.layout import (
     SUM,
     USED,
     YOUNGEST,
+    Nfa,
+    Runs,
 )
+from kleene.engine.events.kernels.tables import Columns
 from kleene.engine.kernels import inlined
 
 
 @inlined
-def copy_run(runs: Array, run_floats: Array, source: int, k: int, target: int, j: int) -> None:
+def copy_run(runs: Runs, source: int, k: int, target: int, j: int) -> None:
     """Run k of a state as run j of another (or of the same)."""
-    for slot in range(runs.shape[1]):
-        runs[target, slot, j] = runs[source, slot, k]
-    for slot in range(run_floats.shape[1]):
-        run_floats[target, slot, j] = run_floats[source, slot, k]
+    for slot in range(runs.slots.shape[1]):
+        runs.slots[target, slot, j] = runs.slots[source, slot, k]
+    for slot in range(runs.floats.shape[1]):
+        runs.floats[target, slot, j] = runs.floats[source, slot, k]
 
 
 @inlined
-def accumulate(
-    component: int,
-    place: int,
-    first: bool,
-    target: int,
-    j: int,
-    components: Array,
-    accumulators: Array,
-    runs: Array,
-    run_floats: Array,
-    ints: Array,
-    floats: Array,
-    valid: Array,
-) -> bool:
-    """Brings the computation state of a run up to date with an event that was selected for a component; whether anything is
-    different then that conditions read.
+def accumulate(component: int, place: int, first: bool, target: int, j: int, nfa: Nfa, runs: Runs, columns: Columns) -> bool:
+    """Brings the vector V of a run up to date with an event that was selected for a component; whether anything is different
+    then that conditions read.
     """
+    components = nfa.components
+    accumulators = nfa.accumulators
+    slots = runs.slots
+    numbers = runs.floats
+    valid = columns.valid
     changed = components[LAST_SLOT, component] >= 0 or components[LENGTH_SLOT, component] >= 0
     if first:
         if components[PLACE_SLOT, component] >= 0:
-            runs[target, components[PLACE_SLOT, component], j] = place
+            slots[target, components[PLACE_SLOT, component], j] = place
         if components[LENGTH_SLOT, component] >= 0:
-            runs[target, components[LENGTH_SLOT, component], j] = 0
+            slots[target, components[LENGTH_SLOT, component], j] = 0
     if components[LAST_SLOT, component] >= 0:
-        runs[target, components[LAST_SLOT, component], j] = place
+        slots[target, components[LAST_SLOT, component], j] = place
     if components[LENGTH_SLOT, component] >= 0:
-        runs[target, components[LENGTH_SLOT, component], j] += 1
+        slots[target, components[LENGTH_SLOT, component], j] += 1
     for entry in range(components[FIRST_ACCUMULATOR, component], components[END_ACCUMULATORS, component]):
         operation = accumulators[entry, 0]
         column = accumulators[entry, 1]
@@ -85,21 +80,21 @@ def accumulate(
         known = valid[row, place] != 0
         count = 0
         if count_slot >= 0 and not first:
-            count = runs[target, count_slot, j]
+            count = slots[target, count_slot, j]
         if operation == COUNT_VALID:
-            runs[target, slot, j] = count + (1 if known else 0)
+            slots[target, slot, j] = count + (1 if known else 0)
             changed = changed or (known and (count == 0 or accumulators[entry, 6] != 0))
         elif operation <= MAXIMUM:
-            before = 0 if first else runs[target, slot, j]
+            before = 0 if first else slots[target, slot, j]
             after = before
             if first and operation == SUM:
-                runs[target, accumulators[entry, 5], j] = 0
+                slots[target, accumulators[entry, 5], j] = 0
             if known:
-                x = ints[column, place]
+                x = columns.ints[column, place]
                 if operation == SUM:
                     after = before + x
                     if (before ^ after) & (x ^ after) < 0:
-                        runs[target, accumulators[entry, 5], j] += 1 if x > 0 else -1
+                        slots[target, accumulators[entry, 5], j] += 1 if x > 0 else -1
                         changed = True
                 elif operation == MINIMUM:
                     after = x if count == 0 or x < before else before
@@ -107,13 +102,13 @@ def accumulate(
                     after = max(x, before)
                 else:
                     after = x if count == 0 or x > before else before
-            runs[target, slot, j] = after
+            slots[target, slot, j] = after
             changed = changed or after != before
         else:
-            total = 0.0 if first else run_floats[target, slot, j]
+            total = 0.0 if first else numbers[target, slot, j]
             earlier = total
             if known:
-                y = floats[column, place] if operation != INTEGER_MEAN else np.float64(ints[column, place])
+                y = columns.floats[column, place] if operation != INTEGER_MEAN else np.float64(columns.ints[column, place])
                 if operation == FLOAT_SUM:
                     total = total + y
                 elif operation == FLOAT_MINIMUM:
@@ -123,12 +118,12 @@ def accumulate(
                 else:
                     mean = total + (y - total) / (count + 1)
                     squares_slot = accumulators[entry, 5]
-                    squares = 0.0 if first else run_floats[target, squares_slot, j]
-                    run_floats[target, squares_slot, j] = squares + (y - total) * (y - mean)
+                    squares = 0.0 if first else numbers[target, squares_slot, j]
+                    numbers[target, squares_slot, j] = squares + (y - total) * (y - mean)
                     total = mean
             elif operation >= MEAN and first:
-                run_floats[target, accumulators[entry, 5], j] = 0.0
-            run_floats[target, slot, j] = total
+                numbers[target, accumulators[entry, 5], j] = 0.0
+            numbers[target, slot, j] = total
             changed = changed or total != earlier or operation >= MEAN
     return bool(changed)
 
@@ -151,11 +146,11 @@ def append_node(
 
 
 @inlined
-def agree_codes(runs: Array, s: int, k: int, tests: Array, place: int) -> bool:
+def agree_codes(runs: Runs, s: int, k: int, tests: Array, place: int) -> bool:
     """Whether an event agrees with a run on every test; -1 agrees with everything, -2 with nothing."""
     same = True
     for test in range(tests.shape[0]):
-        mine = runs[s, META + test, k]
+        mine = runs.slots[s, META + test, k]
         its = tests[test, place]
         same = same and (its == -1 or (its >= 0 and (mine == -1 or mine == its)))
     return same
