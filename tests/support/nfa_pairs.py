@@ -28,7 +28,7 @@ import kleene.plan.optimizer
 from kleene.common.errors import DataError, PlanningError
 from kleene.engine.automaton import run_buffer
 from kleene.engine.automaton.automaton_pass import AutomatonPass
-from kleene.engine.automaton.kernels import match_buffer, merging
+from kleene.engine.automaton.kernels import edges, match_buffer, merging
 from kleene.engine.automaton.kernels import nfa as kernels
 from kleene.engine.matches import non_overlap
 from kleene.interfaces.options import options_of
@@ -261,12 +261,12 @@ def check_example(example: Example, number: int, rng: Random, report: Report) ->
 # --- sabotage: a test of the tests ------------------------------------------------------------------------------------
 
 
-SPLIT = "if begun or (took and strategy == ANY):"
-LEAVES_EARLY = """if took and strategy == NEXT and component < last:
-                copy_run(runs, run_floats, s, k, component + 1, counts[component + 1])
-                counts[component + 1] += 1
-                state[LIVE] += 1
-            """
+SPLIT = "if begun or (took and policy.strategy == ANY):"
+LEAVES_EARLY = """if took and policy.strategy == NEXT and component + 1 < nfa.components.shape[1]:
+            copy_run(runs, s, k, component + 1, runs.counts[component + 1])
+            runs.counts[component + 1] += 1
+            state[LIVE] += 1
+        """
 
 SABOTAGE: dict[str, Callable[[], None]] = {
     "wider-window": sase_pairs.SABOTAGE["wider-window"],
@@ -274,10 +274,10 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "unsteady-ids": sase_pairs.SABOTAGE["unsteady-ids"],
     "no-negation": rewritten(AutomatonPass, "negated", "in self._indexes[index]", "in ()"),
     # The ignore edge of skip_till_next_match is that of skip_till_any_match.
-    "next-is-any": rewritten(kernels, "_advance", "stays = not selected", "stays = True"),
+    "next-is-any": rewritten(edges, "_ignores", "return not selected", "return True"),
     # A run may leave a Kleene state on an event that does not begin the next component.
-    "no-peeking": rewritten(kernels, "_advance", SPLIT, LEAVES_EARLY + SPLIT),
-    "one-element-more": rewritten(kernels, "_advance", "size < components[HIGH", "size <= components[HIGH"),
+    "no-peeking": rewritten(edges, "_move", SPLIT, LEAVES_EARLY + SPLIT),
+    "one-element-more": rewritten(edges, "_enable", "size < nfa.components[HIGH", "size <= nfa.components[HIGH"),
     # Runs are merged that differ in the last value that conditions read.
     "careless-merging": rewritten(merging, "_equivalent", "merge_bounds[s + 1])", "merge_bounds[s + 1] - 1)"),
     # What a detection has in common with an earlier one is copied though it has left the window, or with what comes after.

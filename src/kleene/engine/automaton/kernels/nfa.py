@@ -6,7 +6,7 @@ Kleene component c, and state 0 is where a run without a history is made. `runs.
 entries NODE .. OLDEST of `layout.py`, then test codes, then what conditions read (see `kleene.engine.automaton.run_program`);
 `runs.floats` its floating-point values. `runs.touched[state]` says that a state has new runs, `runs.touched[0]` that any has.
 
-In the code s is a state, k a run of it, j the run that another becomes, w where the next run that stays is put.
+What an event does to the runs of a segment is in `edges.py`; here is the way through the events.
 
 The shared match buffer is a table of nodes: a selected event, its component, and the node of the event selected before it
 (PREVIOUS). Runs that have the same future are merged: a union node names both histories (PREVIOUS and OTHER) and YOUNGEST is
@@ -26,37 +26,19 @@ Cost: per event, the runs of the states that it concerns; per selected event one
 from __future__ import annotations
 
 from kleene.common.arrays import Array
+from kleene.engine.automaton.kernels.edges import advance, filter_runs, take
 from kleene.engine.automaton.kernels.layout import (
-    AGREES,
-    ALIVE,
-    ANY,
     BACKTRACK,
     BEGIN_BIT,
-    BEGUN,
-    CREATED,
-    DIGIT_OF_RUN,
     DONE,
     EARLIEST,
-    FAILED,
-    FAILING,
-    FILTERED,
-    FIRST_BEGUN,
     FOUND,
     FOUND_FULL,
     FOUND_NODE,
-    FOUND_PLACE,
     FRESH,
-    FURTHER_TAKEN,
-    HIGH,
-    KLEENE,
-    LAST,
-    LENGTH_SLOT,
     LIVE,
-    LOW,
     MERGING,
-    META,
     NEXT,
-    NODE,
     NODES_FULL,
     OLDEST,
     PARTITION,
@@ -67,22 +49,13 @@ from kleene.engine.automaton.kernels.layout import (
     RUN_LIMIT,
     RUNS_FULL,
     SEGMENT,
-    SITE_BEGIN,
-    SITE_FIRST,
-    SITE_FURTHER,
     SITE_OPEN,
-    SITE_PROCEED,
-    SITE_TAKE,
     SITE_WAITING,
     SITES,
-    SIZE,
-    STANDING,
     START,
     STARTED,
     STARTS,
     STEPS,
-    TAKE_BIT,
-    TAKEN,
     TAKES_ALONE,
     USED,
     YOUNGEST,
@@ -93,408 +66,9 @@ from kleene.engine.automaton.kernels.layout import (
     Runs,
 )
 from kleene.engine.automaton.kernels.merging import end_overlapping, merge_touched, prefer
-from kleene.engine.automaton.kernels.run_state import accumulate, agree_codes, append_node, copy_run
+from kleene.engine.automaton.kernels.run_state import copy_run
 from kleene.engine.events.kernels.tables import Columns, Events
-from kleene.engine.kernels import RunFilter, inlined, kernel, step
-
-
-@inlined
-def _filter(
-    site: int,
-    row: int,
-    n: int,
-    s: int,
-    flags_row: int,
-    watched: int,
-    masks: Array,
-    runs: Runs,
-    nodes: Array,
-    run_filter: RunFilter,
-    columns: Columns,
-) -> int:
-    """Calls the filter for n runs of a state, or up to row n for a lone one: see `RunFilter`."""
-    slots = runs.slots
-    numbers = runs.floats
-    room = slots.shape[2]
-    return run_filter(
-        site,
-        row,
-        n,
-        room,
-        columns.ints.shape[1],
-        nodes.shape[1],
-        s * slots.shape[1] * room,
-        s * numbers.shape[1] * room,
-        flags_row * room,
-        watched,
-        slots.ctypes,
-        numbers.ctypes,
-        columns.ints.ctypes,
-        columns.floats.ctypes,
-        columns.valid.ctypes,
-        columns.constants.ctypes,
-        runs.flags.ctypes,
-        nodes.ctypes,
-        runs.scratch.ctypes,
-        masks.ctypes,
-    )
-
-
-@inlined
-def _row_of(kind: int, component: int, edge_row: int, own_row: int, nfa: Nfa) -> int:
-    """The row of flags that says whether the event can also be an element: one of its own if there are conditions on that."""
-    return own_row if nfa.components[FILTERED + kind, component] else edge_row
-
-
-@inlined
-def _detect(node: int, place: int, buffer: Buffer, state: Array) -> None:
-    """A run is in the final state: its last node, and where."""
-    buffer.found[FOUND_NODE, state[FOUND]] = node
-    buffer.found[FOUND_PLACE, state[FOUND]] = place
-    state[FOUND] += 1
-
-
-@inlined
-def _take(
-    component: int,
-    s: int,
-    j: int,
-    place: int,
-    events: Events,
-    nfa: Nfa,
-    runs: Runs,
-    nodes: Array,
-    state: Array,
-    columns: Columns,
-) -> bool:
-    """The take edge: run j of state s selects the event as a further element; whether its conditions read anything new."""
-    slots = runs.slots
-    tests = events.tests
-    slots[s, NODE, j] = append_node(
-        nodes, state, place, component, slots[s, NODE, j], -1, slots[s, START, j], slots[s, DIGIT_OF_RUN, j], -1
-    )
-    slots[s, LAST, j] = place
-    slots[s, SIZE, j] += 1
-    changed = accumulate(component, place, False, s, j, nfa, runs, columns)
-    for test in range(tests.shape[0]):
-        changed = changed or tests[test, place] > slots[s, META + test, j]
-        slots[s, META + test, j] = max(slots[s, META + test, j], tests[test, place])
-    return changed
-
-
-@inlined
-def _begin(
-    component: int,
-    s: int,
-    k: int,
-    fork: int,
-    place: int,
-    emits: bool,
-    events: Events,
-    nfa: Nfa,
-    runs: Runs,
-    buffer: Buffer,
-    state: Array,
-    columns: Columns,
-) -> None:
-    """The begin edge: run k of state s selects the event as the first of a component: a new run, or a match."""
-    slots = runs.slots
-    tests = events.tests
-    length = nfa.components.shape[1]
-    is_kleene = nfa.components[KLEENE, component] != 0
-    if component == length - 1 and not is_kleene and not emits:
-        return
-    digit = slots[s, DIGIT_OF_RUN, k] if fork < 0 else 0
-    node = append_node(buffer.nodes, state, place, component, slots[s, NODE, k], -1, slots[s, START, k], digit, fork)
-    if component == length - 1 and not is_kleene:
-        _detect(node, place, buffer, state)
-        return
-    target = length + component if is_kleene else component + 1
-    j = runs.counts[target]
-    copy_run(runs, s, k, target, j)
-    slots[target, NODE, j] = node
-    slots[target, LAST, j] = place
-    slots[target, DIGIT_OF_RUN, j] = 0
-    slots[target, SIZE, j] += 1
-    for test in range(tests.shape[0]):
-        slots[target, META + test, j] = max(slots[target, META + test, j], tests[test, place])
-    accumulate(component, place, True, target, j, nfa, runs, columns)
-    runs.counts[target] = j + 1
-    runs.touched[target] = runs.touched[0] = 1
-    state[LIVE] += 1
-    state[CREATED] += 1
-
-
-@inlined
-def _break_contiguity(s: int, place: int, policy: Policy, events: Events, runs: Runs, state: Array) -> None:
-    """An event that no edge takes ends the runs of a state whose partition it is in; under strict contiguity, all of them."""
-    n = runs.counts[s]
-    w = 0
-    for k in range(n):
-        if policy.strategy == PARTITION and not agree_codes(runs, s, k, events.tests, place):
-            if w != k:
-                copy_run(runs, s, k, s, w)
-            w += 1
-    runs.counts[s] = w
-    state[LIVE] -= n - w
-
-
-@inlined
-def _enable(
-    component: int,
-    is_open: bool,
-    place: int,
-    may_take: bool,
-    may_begin: bool,
-    events: Events,
-    policy: Policy,
-    nfa: Nfa,
-    runs: Runs,
-) -> tuple[int, int]:
-    """Which runs of a state stand (inside the window, of the event's partition) and may take or begin, but for conditions.
-
-    Returns how many may take, and how many may begin.
-    """
-    slots = runs.slots
-    flags = runs.flags
-    s = nfa.components.shape[1] + component if is_open else component
-    length_slot = nfa.components[LENGTH_SLOT, component]
-    now = events.clock[place]
-    rank = events.rank[place] if policy.order_matters else 0
-    takes, begins = 0, 0
-    for k in range(runs.counts[s]):
-        alive = now - events.clock[slots[s, START, k]] < policy.window
-        agrees = agree_codes(runs, s, k, events.tests, place)
-        able = alive and agrees
-        if policy.order_matters:
-            able = able and events.rank[slots[s, LAST, k]] < rank
-        take = able and may_take
-        begin = able and may_begin
-        if is_open and length_slot >= 0:
-            size = slots[s, length_slot, k]
-            take = take and size < nfa.components[HIGH, component]
-            begin = begin and size >= nfa.components[LOW, component]
-        flags[TAKEN, k] = take
-        flags[BEGUN, k] = begin
-        flags[STANDING, k] = (ALIVE if alive else 0) | (AGREES if agrees else 0)
-        takes += take
-        begins += begin
-    return takes, begins
-
-
-@inlined
-def _copy_flags(source: int, target: int, n: int, flags: Array) -> None:
-    """The flags of n runs in another row."""
-    for k in range(n):
-        flags[target, k] = flags[source, k]
-
-
-@inlined
-def _ignores(k: int, is_open: bool, taken_row: int, strategy: int, flags: Array) -> bool:
-    """The ignore edge: whether a run stays in its state at an event, as the strategy has it.
-
-    - skip till any match: always, beside the run that selected the event
-    - a run that took the event in a Kleene state: if the event can be an element
-    - skip till next match: if it did not select the event
-    - partition contiguity: if the event is of another partition; strict contiguity: never
-    """
-    took = is_open and flags[TAKEN, k] == 1
-    if strategy == ANY:
-        return True
-    if took:
-        return bool(flags[taken_row, k] == 1)
-    if strategy == NEXT:
-        selected = flags[BEGUN, k] == 1 and not is_open
-        return not selected
-    return strategy == PARTITION and flags[STANDING, k] & AGREES == 0
-
-
-@inlined
-def _move(
-    component: int,
-    is_open: bool,
-    place: int,
-    emits: bool,
-    events: Events,
-    policy: Policy,
-    nfa: Nfa,
-    runs: Runs,
-    buffer: Buffer,
-    state: Array,
-    columns: Columns,
-) -> None:
-    """Moves the runs of a state along all edges that are open to them; the state keeps those that stay or took the event."""
-    slots = runs.slots
-    flags = runs.flags
-    s = nfa.components.shape[1] + component if is_open else component
-    following = component + 1 if is_open else component
-    taken_row = _row_of(SITE_FURTHER, component, TAKEN, FURTHER_TAKEN, nfa)
-    begun_row = BEGUN
-    if following < nfa.components.shape[1]:
-        begun_row = _row_of(SITE_FIRST, following, BEGUN, FIRST_BEGUN, nfa)
-    n = runs.counts[s]
-    w = 0
-    tail = n
-    for k in range(n):
-        if flags[STANDING, k] & ALIVE == 0:
-            continue
-        took = flags[TAKEN, k] == 1
-        begun = flags[BEGUN, k] == 1
-        state[FAILED] |= (flags[TAKEN, k] | flags[BEGUN, k]) & FAILING
-        if begun and flags[begun_row, k] == 1:
-            fork = slots[s, DIGIT_OF_RUN, k] if is_open else -1
-            _begin(following, s, k, fork, place, emits, events, nfa, runs, buffer, state, columns)
-        stays = _ignores(k, is_open, taken_row, policy.strategy, flags)
-        if begun or (took and policy.strategy == ANY):
-            slots[s, DIGIT_OF_RUN, k] += 1  # the run has split
-        if took and flags[taken_row, k] == 1:
-            j = k
-            if policy.strategy == ANY:
-                j = tail
-                tail += 1
-                copy_run(runs, s, k, s, j)
-                state[LIVE] += 1
-                state[CREATED] += 1
-            changed = _take(component, s, j, place, events, nfa, runs, buffer.nodes, state, columns)
-            if changed or policy.strategy == ANY:
-                runs.touched[s] = runs.touched[0] = 1
-        if stays:
-            if w != k:
-                copy_run(runs, s, k, s, w)
-            w += 1
-    state[LIVE] -= n - w
-    for k in range(n, tail):
-        if w != k:
-            copy_run(runs, s, k, s, w)
-        w += 1
-    runs.counts[s] = w
-
-
-@step
-def _start(
-    place: int,
-    emits: bool,
-    events: Events,
-    nfa: Nfa,
-    runs: Runs,
-    buffer: Buffer,
-    state: Array,
-    run_filter: RunFilter,
-    columns: Columns,
-) -> None:
-    """The begin edge of the start state: a new run, if the event satisfies the conditions of a first one."""
-    slots = runs.slots
-    flags = runs.flags
-    state[STARTS] += 1
-    # A run without a history, kept where no state is.
-    nowhere = 0
-    for slot in range(slots.shape[1]):
-        slots[nowhere, slot, 0] = 0
-    slots[nowhere, NODE, 0] = -1
-    slots[nowhere, START, 0] = place
-    slots[nowhere, OLDEST, 0] = place
-    slots[nowhere, DIGIT_OF_RUN, 0] = state[STARTS]
-    for test in range(events.tests.shape[0]):
-        slots[nowhere, META + test, 0] = -1
-    flags[FIRST_BEGUN, 0] = agree_codes(runs, nowhere, 0, events.tests, place)
-    if flags[FIRST_BEGUN, 0] == 1 and nfa.components[FILTERED + SITE_FIRST, 0]:
-        _filter(SITE_FIRST, place, 1, nowhere, FIRST_BEGUN, 0, events.masks, runs, buffer.nodes, run_filter, columns)
-    state[FAILED] |= flags[FIRST_BEGUN, 0] == FAILING
-    if flags[FIRST_BEGUN, 0] == 1:
-        _begin(0, nowhere, 0, -1, place, emits, events, nfa, runs, buffer, state, columns)
-
-
-@step
-def _accept(
-    place: int, events: Events, nfa: Nfa, runs: Runs, buffer: Buffer, state: Array, run_filter: RunFilter, columns: Columns
-) -> None:
-    """The proceed edge to the final state: a last Kleene component accepts after each element that the condition allows."""
-    last = nfa.components.shape[1] - 1
-    s = nfa.components.shape[1] + last
-    n = runs.counts[s]
-    accepts = 0
-    for k in range(n):
-        accepted = runs.slots[s, LAST, k] == place
-        if accepted and nfa.components[LENGTH_SLOT, last] >= 0:
-            accepted = runs.slots[s, nfa.components[LENGTH_SLOT, last], k] >= nfa.components[LOW, last]
-        runs.flags[BEGUN, k] = accepted
-        accepts += accepted
-    if accepts == 0:
-        return
-    if nfa.components[FILTERED + SITE_PROCEED, last]:
-        site = last * SITES + SITE_PROCEED
-        _filter(site, place, n, s, BEGUN, 0, events.masks, runs, buffer.nodes, run_filter, columns)
-    for k in range(n):
-        state[FAILED] |= runs.flags[BEGUN, k] == FAILING
-        if runs.flags[BEGUN, k] == 1:
-            _detect(runs.slots[s, NODE, k], place, buffer, state)
-
-
-@step
-def _advance(
-    place: int,
-    starts: bool,
-    events: Events,
-    policy: Policy,
-    nfa: Nfa,
-    runs: Runs,
-    buffer: Buffer,
-    state: Array,
-    run_filter: RunFilter,
-    columns: Columns,
-) -> None:
-    """One event for all live runs (section 5.2.1): the edges of each state are decided, then its runs move, then one starts."""
-    components = nfa.components
-    length = components.shape[1]
-    last = length - 1
-    masks = events.masks
-    bits = masks[place]
-    emits = events.order[place] >= policy.emit_from
-    for turn in range(2 * length - 1):
-        # From the last component to the first, Kleene states before waiting ones: no run moves twice.
-        component = last - turn // 2
-        is_open = turn % 2 == 0
-        if is_open and components[KLEENE, component] == 0:
-            continue
-        s = length + component if is_open else component
-        if runs.counts[s] == 0:
-            continue
-        following = component + 1 if is_open else component
-        may_take = is_open and (bits >> components[TAKE_BIT, component]) & 1 == 1
-        may_begin = following <= last
-        if may_begin:
-            may_begin = (bits >> components[BEGIN_BIT, following]) & 1 == 1
-        if not may_take and not may_begin:
-            if policy.strategy >= PARTITION:
-                _break_contiguity(s, place, policy, events, runs, state)
-            continue
-        state[STEPS] += runs.counts[s]
-        takes, begins = _enable(component, is_open, place, may_take, may_begin, events, policy, nfa, runs)
-        nodes = buffer.nodes
-        n = runs.counts[s]
-        # The conditions of the edges. What an element must satisfy by itself is decided apart, in a row of flags of its own.
-        site = component * SITES
-        if takes > 0:
-            if components[FILTERED + SITE_TAKE, component]:
-                _filter(site + SITE_TAKE, place, n, s, TAKEN, 0, masks, runs, nodes, run_filter, columns)
-            if components[FILTERED + SITE_FURTHER, component]:
-                _copy_flags(TAKEN, FURTHER_TAKEN, n, runs.flags)
-                _filter(site + SITE_FURTHER, place, n, s, FURTHER_TAKEN, 0, masks, runs, nodes, run_filter, columns)
-        if begins > 0:
-            if is_open and components[FILTERED + SITE_PROCEED, component]:
-                _filter(site + SITE_PROCEED, place, n, s, BEGUN, 0, masks, runs, nodes, run_filter, columns)
-            site = following * SITES
-            if components[FILTERED + SITE_BEGIN, following]:
-                _filter(site + SITE_BEGIN, place, n, s, BEGUN, 0, masks, runs, nodes, run_filter, columns)
-            if components[FILTERED + SITE_FIRST, following]:
-                _copy_flags(BEGUN, FIRST_BEGUN, n, runs.flags)
-                _filter(site + SITE_FIRST, place, n, s, FIRST_BEGUN, 0, masks, runs, nodes, run_filter, columns)
-        _move(component, is_open, place, emits, events, policy, nfa, runs, buffer, state, columns)
-    if starts and (bits >> components[BEGIN_BIT, 0]) & 1 == 1:
-        _start(place, emits, events, nfa, runs, buffer, state, run_filter, columns)
-    if components[KLEENE, last] and emits:
-        _accept(place, events, nfa, runs, buffer, state, run_filter, columns)
-
+from kleene.engine.kernels import RunFilter, kernel, step
 
 # --- one run at a time (section 5.2.3) ----------------------------------------------------------------------------------
 
@@ -679,7 +253,7 @@ def run_automaton(
             of = s - length if s >= length else s
             site = of * SITES + (SITE_OPEN if s >= length else SITE_WAITING)
             watched = _watched(s, policy, nfa)
-            place = _filter(site, place, end, s, 0, watched, masks, runs, buffer.nodes, run_filter, columns)
+            place = filter_runs(site, place, end, s, 0, watched, masks, runs, buffer.nodes, run_filter, columns)
             if place >= end:
                 continue
             if masks[place] & watched == 0 and takes_alone and nfa.components[TAKES_ALONE, of] and s >= length:
@@ -692,7 +266,7 @@ def run_automaton(
                     status = NODES_FULL
                     break
                 state[STEPS] += 1
-                _take(of, s, 0, place, events, nfa, runs, buffer.nodes, state, columns)
+                take(of, s, 0, place, events, nfa, runs, buffer.nodes, state, columns)
                 place += 1
                 continue
         elif policy.strategy < PARTITION and masks[place] & policy.relevant == 0:
@@ -702,7 +276,7 @@ def run_automaton(
         if status != DONE:
             break
         before = state[FOUND]
-        _advance(place, starts, events, policy, nfa, runs, buffer, state, run_filter, columns)
+        advance(place, starts, events, policy, nfa, runs, buffer, state, run_filter, columns)
         state[PEAK] = max(state[PEAK], state[LIVE])
         if policy.algorithm == MERGING and runs.touched[0] != 0 and state[LIVE] > 1:
             merge_touched(place, policy, events, nfa, runs, buffer.nodes, state, columns)
