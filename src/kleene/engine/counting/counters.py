@@ -22,7 +22,7 @@ from kleene.engine.allowance import Allowance
 from kleene.engine.counting.carried import UNKNOWN, Carried
 from kleene.engine.counting.counter_room import Room, Tallies, bases_of
 from kleene.engine.counting.kernels import counting, marking, prefixes, trie_counting
-from kleene.engine.counting.kernels.tables import Counts, Events, Front, Leading, Weights
+from kleene.engine.counting.kernels.tables import Counts, Events, Front, Leading, Period, Questions, Weights
 from kleene.engine.counting.kernels.totals import Span
 from kleene.engine.counting.marked_program import MarkedProgram, build_marked
 from kleene.engine.counting.program import Slot, build_program, mask_of
@@ -374,9 +374,7 @@ class CounterPass:
         self._allowance.hold(8 * most * (program.initial.size + program.floats), "the counters of start events")
         marking.count_marked(
             self._events,
-            window,
-            LONG_AGO if self._expiring else self._since,
-            self._until,
+            Period(window, LONG_AGO if self._expiring else self._since, self._until, self._expiring),
             program.starts,
             program.forward,
             program.operation_rings,
@@ -385,10 +383,7 @@ class CounterPass:
             Counts(np.empty((program.initial.size, most), np.int64), np.empty((program.floats, most))),
             marking.Rings(program.ring_of, *program.ring_cells, *program.ring_floats, *alive),
             marking.Connections(*program.connections_of, program.connections, *self._snapshots(program, window)),
-            program.values,
-            room.asked(),
-            expiries.asked(),
-            self._expiring,
+            Questions(program.values, room.asked(), expiries.asked()),
             peak,
         )
         self.peak = int(peak[0])
@@ -467,9 +462,7 @@ class CounterPass:
         begins = Room(program, [0] * queries, [self._partitions if begun else 0] * queries, len(self._shared.scanned))
         counting.count_stacked(
             self._events,
-            window,
-            since,
-            self._until,
+            Period(window, since, self._until, self._expiring),
             program.starts,
             program.forward,
             program.backward,
@@ -478,11 +471,8 @@ class CounterPass:
             self._initial,
             Counts(np.empty(program.initial.size, np.int64), np.empty(program.floats)),
             self._front(self._longest + 1),
-            program.values,
-            room.asked(),
-            expiries.asked(),
+            Questions(program.values, room.asked(), expiries.asked()),
             begins.asked(),
-            self._expiring,
         )
         if begun:
             self._before = [(found.values, found.floats) for found in begins.points()]

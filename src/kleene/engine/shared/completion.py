@@ -176,20 +176,21 @@ class Completion:
         longest = int((high - low).max(initial=0))
         most = longest if event.quantifier.high is None else min(longest, event.quantifier.high)
         room, state, status = max(ROOM, longest), np.array([0, -1, 0, 0, 0]), kernels.OUTPUT_FULL
-        stack, match = np.empty(longest + 1, np.int64), np.empty(ROOM, np.int64)
+        stack = np.empty(longest + 1, np.int64)
         apart = _rows(
             [matches.singles[name] for name in self._overlapping(event, component) if name in matches.singles], matches.count
         )
         while status == kernels.OUTPUT_FULL:
-            offsets, elements = np.empty(ROOM + 1, np.int64), np.empty(room, np.int32)
+            out = kernels.Lists(np.empty(ROOM, np.int64), np.empty(ROOM + 1, np.int64), np.empty(room, np.int32))
             status = kernels.expand(
-                low, high, places, apart, self._run.stream, self._window, max(1, event.quantifier.low), most, state, stack,
-                match, offsets, elements,
-            )  # fmt: skip
+                low, high, places, apart, self._run.stream, self._window, max(1, event.quantifier.low), most, state, stack, out
+            )
             count, used = int(state[kernels.LISTS]), int(state[kernels.ELEMENTS])
             self._run.allowance.made(count)
             if count:
-                yield self._with_lists(matches.take(match[:count]), event, component, offsets[: count + 1], elements[:used])
+                yield self._with_lists(
+                    matches.take(out.match[:count]), event, component, out.offsets[: count + 1], out.elements[:used]
+                )
 
     def _with_lists(self, matches: Matches, event: Event, component: int, offsets: Array, elements: Array) -> Matches:
         """Matches with the elements of one more component, which are in the window and bound once."""

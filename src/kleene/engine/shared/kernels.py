@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kleene.common.arrays import Array
+from kleene.engine.events.kernels.tables import Columns, Stream
 from kleene.engine.events.kernels.windows import end_before, end_of_window, first_after, first_in_window
 from kleene.engine.kernels import inlined, kernel
 from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL, lower_bound
@@ -50,22 +51,22 @@ class Rules(NamedTuple):
     comparisons: Array
 
 
-class Values(NamedTuple):
-    """Columns by place that comparisons read, see `filter_values.fill_columns`: `valid` ends with those of floats."""
+class Scope(NamedTuple):
+    """Where the pairs of a join may lie."""
 
-    ints: Array
-    floats: Array
-    valid: Array
+    window: int
+    bounds: Array
+    """What an event allows the others to be, by place; empty where that is searched."""
+    fresh: Array
+    """By segment the first place that a pair may end with; empty if it may be any."""
 
 
-class Stream(NamedTuple):
-    """Segments of places, by place the clock of windows and the stream order."""
+class Lists(NamedTuple):
+    """List k has `elements[offsets[k] : offsets[k + 1]]` and belongs to `match[k]`."""
 
+    match: Array
     offsets: Array
-    segments: Array
-    clock: Array
-    rank: Array
-    tied: bool
+    elements: Array
 
 
 @kernel
@@ -88,27 +89,25 @@ def follows(later: int, earlier: int, rank: Array, tied: bool) -> bool:
 
 
 @inlined
-def scope(
-    streamed: Relation, i: int, rules: Rules, stream: Stream, window: int, bounds: Array, fresh: Array
-) -> tuple[int, int]:
+def scope(streamed: Relation, i: int, rules: Rules, stream: Stream, pairs: Scope) -> tuple[int, int]:
     """The places between which the last event of a partial match must lie that can be joined with the streamed one."""
     first = streamed.first[i]
     last = streamed.last[i]
     segment = stream.segments[last] if stream.segments.size else 0
     begin = stream.offsets[segment]
     end = stream.offsets[segment + 1]
-    if stream.clock[last] - stream.clock[first] >= window:
+    if stream.clock[last] - stream.clock[first] >= pairs.window:
         return end, begin  # the child may serve a wider window
-    low = first_in_window(last, begin, stream.clock, window, bounds)
-    high = end_of_window(first, end, stream.clock, window, bounds)
+    low = first_in_window(last, begin, stream.clock, pairs.window, pairs.bounds)
+    high = end_of_window(first, end, stream.clock, pairs.window, pairs.bounds)
     for k in range(rules.precede.shape[0]):
         place = streamed.parts[rules.precede[k, 0], i]
-        low = max(low, first_after(place, end, stream.rank, bounds) if stream.tied else place + 1)
+        low = max(low, first_after(place, end, stream.rank, pairs.bounds) if stream.tied else place + 1)
     for k in range(rules.closing.size):
         place = streamed.parts[rules.closing[k], i]
-        high = min(high, end_before(place, begin, stream.rank, bounds) if stream.tied else place)
-    if fresh.size and last < fresh[segment]:
-        low = max(low, fresh[segment])
+        high = min(high, end_before(place, begin, stream.rank, pairs.bounds) if stream.tied else place)
+    if pairs.fresh.size and last < pairs.fresh[segment]:
+        low = max(low, pairs.fresh[segment])
     return low, high
 
 
@@ -149,7 +148,7 @@ def without(place: int, probed: Relation, slot: int, chosen: Array, count: int) 
 
 
 @inlined
-def compared(place: int, probed: Relation, chosen: Array, count: int, comparison: Array, values: Values) -> int:
+def compared(place: int, probed: Relation, chosen: Array, count: int, comparison: Array, values: Columns) -> int:
     """Keeps, in place, those of `count` chosen partial matches that a comparison with a place holds for; with NULL it never
     does, and a NaN only differs.
     """
@@ -191,11 +190,9 @@ def join(
     streamed_at: int,
     probed_at: int,
     rules: Rules,
-    values: Values,
+    values: Columns,
     stream: Stream,
-    window: int,
-    bounds: Array,
-    fresh: Array,
+    pairs: Scope,
     state: Array,
     chosen: Array,
     out: Relation,
@@ -203,15 +200,14 @@ def join(
     """Writes the pairs of a streamed and a probed partial match that satisfy the rules, until the output is full.
 
     `single` says that probed ones are single events, all of which in scope are in order and in the window. The slots of the two
-    begin at `streamed_at` and `probed_at` in the output. `fresh`, unless it is empty, is per segment the first place that a
-    pair may end with. Candidates are looked at in chunks, as many as `chosen` has room for, one rule after the other: each
-    leaves fewer to the next.
+    begin at `streamed_at` and `probed_at` in the output. Candidates are looked at in chunks, as many as `chosen` has room for,
+    one rule after the other: each leaves fewer to the next.
     """
     room = out.last.size
     written = 0
     i = state[STREAMED]
     while i < streamed.size:
-        low, high = scope(streamed, i, rules, stream, window, bounds, fresh)
+        low, high = scope(streamed, i, rules, stream, pairs)
         j = state[CANDIDATE]
         if j < 0:
             j = lower_bound(probed.last, 0, probed.size, low)
@@ -223,7 +219,7 @@ def join(
                 count += 1
             following = j + count
             if not single:
-                count = within(streamed, i, probed, chosen, count, stream, window)
+                count = within(streamed, i, probed, chosen, count, stream, pairs.window)
                 for k in range(rules.precede.shape[0]):
                     place = streamed.parts[rules.precede[k, 0], i]
                     count = in_order(place, True, probed, rules.precede[k, 1], chosen, count, stream)
@@ -312,12 +308,10 @@ def expand(
     most: int,
     state: Array,
     stack: Array,
-    match: Array,
-    offsets: Array,
-    elements: Array,
+    out: Lists,
 ) -> int:
-    """Writes every list of between `least` and `most` candidates of each match, in stream order, within the window: list k has
-    `elements[offsets[k] : offsets[k + 1]]` and belongs to `match[k]`. Events in the rows of `apart` are no candidates.
+    """Writes every list of between `least` and `most` candidates of each match, in stream order, within the window. Events in
+    the rows of `apart` are no candidates.
 
     `stack` holds the candidates of the list at hand; it goes on where a full output stopped it.
     """
@@ -326,7 +320,7 @@ def expand(
     i = state[MATCH]
     following = state[NEXT]
     depth = state[DEPTH]
-    offsets[0] = 0
+    out.offsets[0] = 0
     while i < low.size:
         if following < 0:
             following = low[i]
@@ -350,7 +344,7 @@ def expand(
             if pushed:
                 if depth < least:
                     continue
-                if lists == match.size or used + depth > elements.size:
+                if lists == out.match.size or used + depth > out.elements.size:
                     depth -= 1
                     state[MATCH] = i
                     state[NEXT] = stack[depth]
@@ -359,11 +353,11 @@ def expand(
                     state[ELEMENTS] = used
                     return OUTPUT_FULL
                 for k in range(depth):
-                    elements[used + k] = places[stack[k]]
+                    out.elements[used + k] = places[stack[k]]
                 used += depth
-                match[lists] = i
+                out.match[lists] = i
                 lists += 1
-                offsets[lists] = used
+                out.offsets[lists] = used
                 continue
             if depth == 0:
                 break

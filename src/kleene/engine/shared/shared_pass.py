@@ -18,6 +18,7 @@ from kleene.common.arrays import NO_WINDOW, Array
 from kleene.common.errors import DataError
 from kleene.engine.allowance import Allowance
 from kleene.engine.events.kernels import windows
+from kleene.engine.events.kernels.tables import Columns, Stream
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.filters import ColumnSpec, Computed
 from kleene.engine.expressions.vectorized import Evaluator, widen
@@ -82,7 +83,7 @@ class SharedPass(WorkingPass):
         windows.ask(self.groups.offsets, self.groups.order, working.kept, rows, wanted)
         self.fresh = wanted[0]
         """Per segment the first place that matches may end with, unless they wait for windows to pass."""
-        self.stream = kernels.Stream(self.groups.offsets, segments, self.clock, self.rank, self.order_matters)
+        self.stream = Stream(self.groups.offsets, segments, self.clock, self.rank, self.order_matters)
         self.values = self._filled()
         self._tables: dict[int, Array] = {}
         self._relations: dict[int, Relation] = {}
@@ -113,17 +114,16 @@ class SharedPass(WorkingPass):
             self._hashes[columns] = EventHashes(self.events, self.rank, columns, tied=self.order_matters)
         return self._hashes[columns]
 
-    def _filled(self) -> kernels.Values:
+    def _filled(self) -> Columns:
         """The columns that joins compare."""
         try:
-            ints, floats, valid, _ = fill_columns(self.program.columns, len(self.working), self._column, self.groups.rows)
+            return fill_columns(self.program.columns, len(self.working), self._column, self.groups.rows)
         except (DataError, pa.ArrowInvalid):
             # A value that no pair of events asks for may not be computable, or not fit the unit of another.
             if not self.program.computes:
                 raise
             self.program = self.program.plainer
             return self._filled()
-        return kernels.Values(ints, floats, valid)
 
     def _column(self, spec: ColumnSpec) -> Computed:
         """The values of a column by row."""
@@ -213,9 +213,19 @@ class SharedPass(WorkingPass):
         status = kernels.OUTPUT_FULL
         while status == kernels.OUTPUT_FULL:
             status = kernels.join(
-                streamed, probed, joint.single, joint.streamed_at, joint.probed_at, joint.rules, self.values, self.stream,
-                window, bounds, fresh, state, self._chosen, out,
-            )  # fmt: skip
+                streamed,
+                probed,
+                joint.single,
+                joint.streamed_at,
+                joint.probed_at,
+                joint.rules,
+                self.values,
+                self.stream,
+                kernels.Scope(window, bounds, fresh),
+                state,
+                self._chosen,
+                out,
+            )
             count = int(state[kernels.COUNT])
             if count:
                 block = out._replace(size=count)

@@ -1,8 +1,8 @@
 """One event and the runs of a segment: the edges of NFA^b (SASE+ sections 3.2 and 5.2.1), and the conditions that open them.
 
 Runs, states and buffers are those of `kernels/nfa.py`. The runs of a state meet an event together: `_enable` says which of them
-may select it, apart from conditions; compiled filters clear the flags of those whose conditions fail; `_move` moves the others. In
-the code s is a state, k a run of it, j the run that another becomes, w where the next run that stays is put.
+may select it, apart from conditions; compiled filters clear the flags of those whose conditions fail; `_move` moves the others.
+In the code s is a state, k a run of it, j the run that another becomes, w where the next run that stays is put.
 
 Cost: the runs of the states that the event concerns; a node for each selected event.
 """

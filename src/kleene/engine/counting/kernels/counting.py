@@ -26,7 +26,18 @@ from typing import Any
 import numpy as np
 
 from kleene.common.arrays import Array
-from kleene.engine.counting.kernels.tables import Asked, Counts, Events, Front, Leading, Operations, Values, Weights
+from kleene.engine.counting.kernels.tables import (
+    Asked,
+    Counts,
+    Events,
+    Front,
+    Leading,
+    Operations,
+    Period,
+    Questions,
+    Values,
+    Weights,
+)
 from kleene.engine.kernels import inlined, kernel
 
 CAP = np.int64(np.iinfo(np.int64).max)
@@ -299,9 +310,7 @@ def settle(
 @kernel
 def count_stacked(
     events: Events,
-    window: int,
-    since: int,
-    until: int,
+    period: Period,
     starts: int,
     forward: Operations,
     backward: Operations,
@@ -310,15 +319,14 @@ def count_stacked(
     initial: Counts,
     counts: Counts,
     front: Front,
-    values: Values,
-    triggers: Asked,
-    expiries: Asked,
+    questions: Questions,
     begins: Asked,
-    expiring: bool,
 ) -> None:
     """Values at every trigger from the time `since` on and, if `expiring`, after start events expire, up to time `until`; then
     also those with which each partition `begins`: of all before that time.
     """
+    window, since, until, expiring = period
+    values, triggers, expiries = questions
     ts = events.ts
     masks = events.masks
     for partition in range(events.offsets.size - 1):

@@ -39,7 +39,7 @@ from kleene.engine.counting.kernels.counting import (
     plus,
     times,
 )
-from kleene.engine.counting.kernels.tables import Asked, Counts, Events, Operations, Values, Weights
+from kleene.engine.counting.kernels.tables import Asked, Counts, Events, Operations, Period, Questions, Values, Weights
 from kleene.engine.kernels import inlined, kernel
 
 ONE = 0
@@ -291,9 +291,7 @@ def most_alive(events: Events, tests: int, window: int) -> int:
 @kernel
 def count_marked(
     events: Events,
-    window: int,
-    since: int,
-    until: int,
+    period: Period,
     starts: int,
     operations: Operations,
     operation_rings: Array,
@@ -302,16 +300,15 @@ def count_marked(
     counts: Counts,
     rings: Rings,
     connections: Connections,
-    values: Values,
-    triggers: Asked,
-    expiries: Asked,
-    expiring: bool,
+    questions: Questions,
     peak: Array,
 ) -> None:
     """Values at every trigger from the time `since` on and, if `expiring`, after start events expire, up to the time `until`.
 
     `starts` are the tests that begin a piece. `peak` takes the most start events alive at a time.
     """
+    window, since, until, expiring = period
+    values, triggers, expiries = questions
     ts = events.ts
     masks = events.masks
     ranges = operations.ranges

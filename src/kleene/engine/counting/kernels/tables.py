@@ -66,6 +66,24 @@ class Asked(NamedTuple):
     floats: Array
 
 
+class Period(NamedTuple):
+    """The window, and between which times values are asked for."""
+
+    window: int
+    since: int
+    until: int
+    expiring: bool
+    """Whether they are also asked for after start events expire."""
+
+
+class Questions(NamedTuple):
+    """What is asked for, at triggers and at expiries."""
+
+    values: Values
+    triggers: Asked
+    expiries: Asked
+
+
 class Front(NamedTuple):
     """Which cells make a row of the front; the rows, the latest start event first; the times of their start events."""
 
