@@ -43,7 +43,6 @@ WITHOUT = {
     "plan/analysis": "compilable keys",
     "plan/automaton": "automaton nfa",
     "plan/counting": "chopping counters shared_counters",
-    "plan/distribution": "slicing",
     "plan/lazy": "choice lazy",
     "plan/multi": "cost groups moves",
     "runtime/rules": "files",
