@@ -189,7 +189,7 @@ BAD = pa.table(
 def test_bad_rows(schema: Any, spark: Any) -> None:
     frame, query = spark.createDataFrame(BAD), kleene.query(KEYED)
     options = {**ROLES, "schema": schema}
-    with pytest.warns(UserWarning, match="set aside"):
+    with pytest.warns(UserWarning, match="quarantined"):
         aside = query.run(BAD, **options, bad_rows="quarantine")
     run = query.run(frame, **options, bad_rows="quarantine")
     assert in_order(run.matches.toArrow().to_pylist()) == in_order(aside.matches.to_pylist())

@@ -28,8 +28,9 @@ from kleene.pattern.faults import faulty_queries, forbidding_queries, is_fallibl
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Expression
 from kleene.plan.automaton.automaton import Component
+from kleene.plan.automaton.nfa import tests_of
 from kleene.plan.contract import Plan
-from kleene.plan.operators import kleene_variables
+from kleene.plan.operators import kleene_variables, untested
 from kleene.plan.optimizer import plan_matches
 from kleene.plan.options import LazyOptions, NfaOptions
 from kleene.plan.patterns import NfaPlan
@@ -114,4 +115,5 @@ def plainest(bound: BoundQuery, plan: Plan) -> NfaPlan:
         components = tuple(map(component_of, branch.automaton.components))
         automaton = replace(branch.automaton, components=components)
         branches.append(replace(branch, automaton=automaton, merges=False, queued=False))
-    return replace(found, branches=tuple(branches))
+    positives = tests_of(branches, untested(bound, found.partition))
+    return replace(found, branches=tuple(branches), scanned=(*positives, *(test for test in found.scanned if test[0].negated)))

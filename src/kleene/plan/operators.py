@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -187,6 +187,12 @@ def fixed_values(bound: BoundQuery, events: tuple[Event, ...]) -> list[Expressio
 
 MOST_BITS = 62
 """How many tests of single events fit into a row's mask."""
+
+
+def untested(bound: BoundQuery, partition: Sequence[str]) -> list[str]:
+    """Attributes that divide events and are no equivalence tests: of tests NULL is a bad row, of these no candidate."""
+    tested = {test.name for test in bound.equivalences if test.value is None}
+    return [name for name in partition if name not in tested]
 
 
 def require_few_tests(bound: BoundQuery, count: int, what: str) -> None:

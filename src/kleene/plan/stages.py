@@ -28,6 +28,7 @@ from kleene.plan.operators import (
     plan_negation,
     require_few_tests,
     require_supported,
+    untested,
 )
 from kleene.plan.options import AggregateOptions, LazyOptions, NfaOptions, SequenceOptions
 from kleene.plan.order.statistics import Statistics
@@ -150,8 +151,7 @@ def _negation(draft: Draft, branch: Branch) -> Negation | None:
 def test_while_scanning(draft: Draft) -> None:
     """Single events are decided before any is bound, each test by a bit of a row's mask."""
     bound = draft.bound
-    tested = {test.name for test in bound.equivalences if test.value is None}
-    known = [name for name in draft.partition if name not in tested]  # of others NULL is a bad row, of these no candidate
+    known = untested(bound, draft.partition)
     tests = lazy.tests_of(bound, draft.lazy, known) if draft.runs is None else nfa.tests_of(draft.automata, known)
     negations = [branch.negation for branch in draft.branches if branch.negation is not None]
     negatives = {item.event.variable: item for negation in negations for item in negation.components}
