@@ -1,4 +1,9 @@
-"""The commands of `kleene`, a module each: `HELP`, `DESCRIPTION`, `add_arguments(parser)`, `run(arguments) -> exit code`."""
+"""The commands of `kleene`, a module each: `HELP`, `DESCRIPTION`, `add_arguments(parser)`, `run(arguments) -> exit code`.
+
+`kleene.interfaces.cli` finds them and turns errors into exit codes. `arguments` has what several share, made from the options
+of `match`; `output`, `display`, `progress` and `terminal` what they print. A command calls what the Python API calls, so no
+query is answered here.
+"""
 
 from __future__ import annotations
 
