@@ -15,34 +15,18 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.normalize import Branch
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import Strategy
-from kleene.pattern.predicates import (
-    Aggregate,
-    AggregateFunction,
-    Attribute,
-    Comparison,
-    Element,
-    Equivalence,
-    Expression,
-    In,
-    Length,
-    Literal,
-    Not,
-    Or,
-    conjunction,
-    transform,
-    walk,
-)
 from kleene.pattern.text import expression_text, name_text
 from kleene.plan.analysis.keys import always_has
 from kleene.plan.automaton.automaton import Component, compile_automaton
 
 FINAL = "F"
 
-FALSE = Literal(False)
+FALSE = p.Literal(False)
 
 
 class EdgeKind(enum.Enum):
@@ -76,13 +60,13 @@ class Within:
 class Formula:
     """The condition of an edge: all conjuncts, and the window. Without either it is true."""
 
-    conjuncts: tuple[Expression, ...] = ()
+    conjuncts: tuple[p.Expression, ...] = ()
     window: Within | None = None
 
     @property
-    def expression(self) -> Expression:
+    def expression(self) -> p.Expression:
         """The conjuncts as one expression, without the window."""
-        return conjunction(self.conjuncts) or Literal(True)
+        return p.conjunction(self.conjuncts) or p.Literal(True)
 
     @property
     def is_false(self) -> bool:
@@ -94,13 +78,13 @@ class Formula:
     def parts(self) -> tuple[str, ...]:
         """The texts of the conjuncts, the window last.
 
-        >>> Formula().parts(), Formula((Not(Literal(False)),)).parts()
+        >>> Formula().parts(), Formula((p.Not(p.Literal(False)),)).parts()
         (('TRUE',), ('NOT FALSE',))
         """
         if self.is_false:
             return ("FALSE",)
         texts = ((item, expression_text(item)) for item in self.conjuncts)
-        own = [f"({text})" if isinstance(item, Or) and len(self.conjuncts) > 1 else text for item, text in texts]
+        own = [f"({text})" if isinstance(item, p.Or) and len(self.conjuncts) > 1 else text for item, text in texts]
         own += [self.window.text] if self.window is not None else []
         return tuple(own) or ("TRUE",)
 
@@ -239,20 +223,20 @@ class _Compiler:
         if not component.is_kleene:
             return edges
         take = Formula(
-            self._selected(index, Element.CURRENT), self._window(index, Element.CURRENT) if self._optimized else None
+            self._selected(index, p.Element.CURRENT), self._window(index, p.Element.CURRENT) if self._optimized else None
         )
         edges.append(Edge(EdgeKind.TAKE, after, after, take))
-        edges.append(Edge(EdgeKind.IGNORE, after, after, self._ignore(index, Element.CURRENT)))
+        edges.append(Edge(EdgeKind.IGNORE, after, after, self._ignore(index, p.Element.CURRENT)))
         peeks = following if self._optimized and following != FINAL else None
         edges.append(Edge(EdgeKind.PROCEED, after, following, self._proceed(index), peeks=peeks))
         return edges
 
     def _begin(self, index: int) -> Formula:
         element = _first_element(self.components[index])
-        last = index == len(self.components) - 1 and element is Element.SINGLE
+        last = index == len(self.components) - 1 and element is p.Element.SINGLE
         return Formula(self._selected(index, element), self._window(index, element) if last or self._optimized else None)
 
-    def _ignore(self, index: int, element: Element) -> Formula:
+    def _ignore(self, index: int, element: p.Element) -> Formula:
         """Step 3. At `p[i]` only the take condition stands in the way of ignoring an event."""
         strategy = self._bound.query.strategy
         window = self._window(index, element) if self._optimized else None
@@ -264,8 +248,8 @@ class _Compiler:
             select = self._selected(index, element)
         else:
             select = (*self._agreements(index, element), *fixed_tests(self._bound, self.components[index].event, element))
-        met = conjunction(select)
-        return Formula((FALSE,)) if met is None else Formula((Not(met),), window)
+        met = p.conjunction(select)
+        return Formula((FALSE,)) if met is None else Formula((p.Not(met),), window)
 
     def _proceed(self, index: int) -> Formula:
         """Steps 4 and 6. What holds for the complete component, and for the event that would begin the next."""
@@ -274,109 +258,110 @@ class _Compiler:
         conditions = (*each, *(item.expression for item in (*component.element, *component.proceed)))
         own = self._sorted(conditions)
         if component.low > 1:
-            own = (*own, Comparison(">=", Length(component.variable), Literal(component.low)))
+            own = (*own, p.Comparison(">=", p.Length(component.variable), p.Literal(component.low)))
         if index == len(self.components) - 1:
-            return Formula(own, self._window(index, Element.LAST))
+            return Formula(own, self._window(index, p.Element.LAST))
         if not self._optimized:
             return Formula(own)
         begin = self._begin(index + 1)
         return replace(begin, conjuncts=(*own, *begin.conjuncts))
 
-    def _selected(self, index: int, element: Element) -> tuple[Expression, ...]:
+    def _selected(self, index: int, element: p.Element) -> tuple[p.Expression, ...]:
         """What is asked of an event that becomes an element of a component, as its begin or its take edge."""
-        component, further = self.components[index], element is Element.CURRENT
+        component, further = self.components[index], element is p.Element.CURRENT
         alone, others = (component.scan_take, component.take) if further else (component.scan_begin, component.begin)
         own = self._sorted((*self._scanned(alone, component, element), *(item.expression for item in others)))
         if further and component.high is not None:
-            so_far = Aggregate(AggregateFunction.COUNT, component.variable, None, Element.SO_FAR)
-            own = (*own, Comparison("<", so_far, Literal(component.high)))
+            so_far = p.Aggregate(p.AggregateFunction.COUNT, component.variable, None, p.Element.SO_FAR)
+            own = (*own, p.Comparison("<", so_far, p.Literal(component.high)))
         return (*type_tests(self._bound, component.event, element), *self._agreements(index, element), *own)
 
-    def _scanned(self, conditions: tuple[Expression, ...], component: Component, element: Element) -> list[Expression]:
+    def _scanned(self, conditions: tuple[p.Expression, ...], component: Component, element: p.Element) -> list[p.Expression]:
         """Conditions on the event alone. One that every element must satisfy is written for the current one; in the basic
         stage it is on the proceed edge.
         """
 
-        def current(node: Expression) -> Expression:
-            if isinstance(node, Attribute) and node.variable == component.variable and node.element is Element.EACH:
+        def current(node: p.Expression) -> p.Expression:
+            if isinstance(node, p.Attribute) and node.variable == component.variable and node.element is p.Element.EACH:
                 return replace(node, element=element)
             return node
 
         each = [item for item in conditions if _each(item, component.variable)]
         found = [item for item in conditions if item not in each]
         for item in each if self._optimized else ():
-            written = transform(item, current)
+            written = p.transform(item, current)
             self._order[written] = self._order[item]
             found.append(written)
         return found
 
-    def _sorted(self, conditions: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    def _sorted(self, conditions: tuple[p.Expression, ...]) -> tuple[p.Expression, ...]:
         """In the order of the query, `[attr = v]` first."""
         return tuple(sorted(dict.fromkeys(conditions), key=lambda item: self._order.get(item, -1)))
 
-    def _agreements(self, index: int, element: Element) -> tuple[Expression, ...]:
+    def _agreements(self, index: int, element: p.Element) -> tuple[p.Expression, ...]:
         """The equivalence tests with the events before (step 2), of which a further element's are those of its component."""
-        before = self.components[: index + 1 if element is Element.CURRENT else index]
+        before = self.components[: index + 1 if element is p.Element.CURRENT else index]
         return agreements(self._bound, self.components[index].event, element, [item.event for item in before])
 
-    def _window(self, index: int, element: Element) -> Within | None:
+    def _window(self, index: int, element: p.Element) -> Within | None:
         """The window between the first event of the run and the current one; the first event needs none."""
-        if index == 0 and element in (Element.FIRST, Element.SINGLE):
+        if index == 0 and element in (p.Element.FIRST, p.Element.SINGLE):
             return None
         event = self.components[index].event
         names = state_names(event)
-        last = {Element.LAST: end_text(event), Element.CURRENT: names[-1]}.get(element, names[0])
+        last = {p.Element.LAST: end_text(event), p.Element.CURRENT: names[-1]}.get(element, names[0])
         return within(self._bound, [last], [start_text(self.components[0].event)])
 
 
-def _first_element(component: Component) -> Element:
-    return Element.FIRST if component.is_kleene else Element.SINGLE
+def _first_element(component: Component) -> p.Element:
+    return p.Element.FIRST if component.is_kleene else p.Element.SINGLE
 
 
-def _each(condition: Expression, variable: str) -> bool:
+def _each(condition: p.Expression, variable: str) -> bool:
     """Whether a condition must hold for every element of its variable."""
     return any(
-        isinstance(node, Attribute) and node.variable == variable and node.element is Element.EACH for node in walk(condition)
+        isinstance(node, p.Attribute) and node.variable == variable and node.element is p.Element.EACH
+        for node in p.walk(condition)
     )
 
 
 # --- what all automata ask --------------------------------------------------------------------------------------------
 
 
-def type_tests(bound: BoundQuery, event: Event, element: Element) -> tuple[Expression, ...]:
+def type_tests(bound: BoundQuery, event: Event, element: p.Element) -> tuple[p.Expression, ...]:
     """The type test of an element of a component, where there is a column of types."""
     if bound.schema.type is None:
         return ()
-    attribute = Attribute(event.variable, bound.schema.type, element)
+    attribute = p.Attribute(event.variable, bound.schema.type, element)
     if len(event.types) == 1:
-        return (Comparison("=", attribute, Literal(event.types[0])),)
-    return (In(attribute, tuple(Literal(name) for name in event.types)),)
+        return (p.Comparison("=", attribute, p.Literal(event.types[0])),)
+    return (p.In(attribute, tuple(p.Literal(name) for name in event.types)),)
 
 
-def fixed_tests(bound: BoundQuery, event: Event, element: Element) -> tuple[Expression, ...]:
+def fixed_tests(bound: BoundQuery, event: Event, element: p.Element) -> tuple[p.Expression, ...]:
     """`[attr = v]` for an element of a component."""
     return tuple(
-        Comparison("=", Attribute(event.variable, test.name, element), test.value)
+        p.Comparison("=", p.Attribute(event.variable, test.name, element), test.value)
         for test in bound.equivalences
-        if isinstance(test.value, Literal) and _may_have(bound, event, test.name)
+        if isinstance(test.value, p.Literal) and _may_have(bound, event, test.name)
     )
 
 
-def agreements(bound: BoundQuery, event: Event, element: Element, before: Iterable[Event]) -> tuple[Expression, ...]:
+def agreements(bound: BoundQuery, event: Event, element: p.Element, before: Iterable[Event]) -> tuple[p.Expression, ...]:
     """The equivalence tests in canonical form: a comparison with the first of the events before that surely has the attribute.
 
     Where none is sure to have it, the test stands as it is written: those that have it agree.
     """
-    found: list[Expression] = []
+    found: list[p.Expression] = []
     for test in bound.equivalences:
         if test.value is not None or not _may_have(bound, event, test.name):
             continue
         sure = [item for item in before if always_has(bound, item, test.name)]
         if sure:
-            its = Attribute(sure[0].variable, test.name, Element.FIRST if sure[0].is_kleene else Element.SINGLE)
-            found.append(Comparison("=", Attribute(event.variable, test.name, element), its))
-        elif element in (Element.CURRENT, Element.EACH) or any(_may_have(bound, item, test.name) for item in before):
-            found.append(Equivalence(test.name))
+            its = p.Attribute(sure[0].variable, test.name, p.Element.FIRST if sure[0].is_kleene else p.Element.SINGLE)
+            found.append(p.Comparison("=", p.Attribute(event.variable, test.name, element), its))
+        elif element in (p.Element.CURRENT, p.Element.EACH) or any(_may_have(bound, item, test.name) for item in before):
+            found.append(p.Equivalence(test.name))
     return tuple(found)
 
 

@@ -15,46 +15,25 @@ from lark import Token, Transformer
 
 from kleene.common.errors import Problem, QuerySyntaxError, Span, nearest
 from kleene.language.scanner import is_quoted, span_of
+from kleene.pattern import predicates as p
 from kleene.pattern.durations import LONG_UNIT_WORDS, duration_of, unit_of
 from kleene.pattern.moments import moment_of_text
 from kleene.pattern.naming import COUNT_OF_MATCHES, MATCH_FUNCTIONS
 from kleene.pattern.operators import KLEENE_PLUS, OPTIONAL, Conjunction, Disjunction, Event, Pattern, Quantifier, Sequence
 from kleene.pattern.policies import Output, Strategy, Unit, Window
-from kleene.pattern.predicates import (
-    Aggregate,
-    AggregateFunction,
-    Arithmetic,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Element,
-    Equivalence,
-    Expression,
-    In,
-    IsNull,
-    Length,
-    Like,
-    Literal,
-    Name,
-    Negate,
-    Not,
-    conjunction,
-    disjunction,
-)
 
-Node = Token | Pattern | Expression
-_AGGREGATES = {function.value: function for function in AggregateFunction}
+Node = Token | Pattern | p.Expression
+_AGGREGATES = {function.value: function for function in p.AggregateFunction}
 MAX_DIGITS = 400
 _INDEX_HINT = "write a[1], a[i], a[i-1], a[..i-1], a[a.LEN] or a[]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Array(Expression):
+class Array(p.Expression):
     """`a[]` or `a[..i-1]` without an attribute: only an argument of count."""
 
     variable: str
-    element: Element
+    element: p.Element
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +241,7 @@ class ClauseActions(PatternActions):
         word, *items, _, into = children
         return Clause("RETURN", (tuple(items), None if into is None else str(into)), span_of(word))
 
-    def return_item(self, children: list[Any]) -> tuple[Expression, str | None]:
+    def return_item(self, children: list[Any]) -> tuple[p.Expression, str | None]:
         expression, _, alias = children
         return expression, None if alias is None else str(alias)
 
@@ -273,161 +252,161 @@ class Actions(ClauseActions):
     def start(self, children: list[Any]) -> tuple[Pattern, list[Clause]]:
         return children[1], [child for child in children[2:] if isinstance(child, Clause)]
 
-    def or_(self, children: list[Any]) -> Expression | None:
-        return disjunction([child for child in children if not isinstance(child, Token)])
+    def or_(self, children: list[Any]) -> p.Expression | None:
+        return p.disjunction([child for child in children if not isinstance(child, Token)])
 
-    def and_(self, children: list[Any]) -> Expression | None:
-        return conjunction([child for child in children if not isinstance(child, Token)])
+    def and_(self, children: list[Any]) -> p.Expression | None:
+        return p.conjunction([child for child in children if not isinstance(child, Token)])
 
-    def not_(self, children: list[Any]) -> Expression:
-        return Not(children[1], span=_span(*children))
+    def not_(self, children: list[Any]) -> p.Expression:
+        return p.Not(children[1], span=_span(*children))
 
     def parenthesised(self, children: list[Any]) -> Any:
         return replace(children[1], span=_span(children[0], children[2]))
 
-    def compare(self, children: list[Any]) -> Expression | None:
+    def compare(self, children: list[Any]) -> p.Expression | None:
         pairs = zip(children[0::2], children[1::2], children[2::2], strict=False)
-        return conjunction([Comparison(str(sign), left, right, span=_span(left, right)) for left, sign, right in pairs])
+        return p.conjunction([p.Comparison(str(sign), left, right, span=_span(left, right)) for left, sign, right in pairs])
 
-    def in_list(self, children: list[Any]) -> Expression:
+    def in_list(self, children: list[Any]) -> p.Expression:
         operand, sign, _, _, *items, end = children
         span = _span(operand, end)
-        return _negated(sign, In(operand, tuple(_present(items)), span=span))
+        return _negated(sign, p.In(operand, tuple(_present(items)), span=span))
 
-    def in_name(self, children: list[Any]) -> Expression:
+    def in_name(self, children: list[Any]) -> p.Expression:
         operand, sign, _, name = children
-        return _negated(sign, In(operand, Name(str(name), span=span_of(name)), span=_span(operand, name)))
+        return _negated(sign, p.In(operand, p.Name(str(name), span=span_of(name)), span=_span(operand, name)))
 
-    def between(self, children: list[Any]) -> Expression:
+    def between(self, children: list[Any]) -> p.Expression:
         operand, sign, _, low, _, high = children
-        return _negated(sign, Between(operand, low, high, span=_span(operand, high)))
+        return _negated(sign, p.Between(operand, low, high, span=_span(operand, high)))
 
-    def like(self, children: list[Any]) -> Expression:
+    def like(self, children: list[Any]) -> p.Expression:
         operand, sign, _, pattern = children
-        return _negated(sign, Like(operand, pattern, span=_span(operand, pattern)))
+        return _negated(sign, p.Like(operand, pattern, span=_span(operand, pattern)))
 
-    def is_null(self, children: list[Any]) -> Expression:
+    def is_null(self, children: list[Any]) -> p.Expression:
         operand, _, sign, end = children
-        return _negated(sign, IsNull(operand, span=_span(operand, end)))
+        return _negated(sign, p.IsNull(operand, span=_span(operand, end)))
 
-    def arithmetic(self, children: list[Any]) -> Expression:
+    def arithmetic(self, children: list[Any]) -> p.Expression:
         left, sign, right = children
-        return Arithmetic(str(sign), left, right, span=_span(left, right))
+        return p.Arithmetic(str(sign), left, right, span=_span(left, right))
 
-    def minus(self, children: list[Any]) -> Expression:
-        return Negate(children[1], span=_span(*children))
+    def minus(self, children: list[Any]) -> p.Expression:
+        return p.Negate(children[1], span=_span(*children))
 
-    def negative(self, children: list[Any]) -> Expression:
-        return Literal(-children[1].value, span=_span(*children))
+    def negative(self, children: list[Any]) -> p.Expression:
+        return p.Literal(-children[1].value, span=_span(*children))
 
     def plus(self, children: list[Any]) -> Any:
         return children[1]
 
-    def number(self, children: list[Any]) -> Expression:
-        return Literal(_number_of(children[0]), span=span_of(children[0]))
+    def number(self, children: list[Any]) -> p.Expression:
+        return p.Literal(_number_of(children[0]), span=span_of(children[0]))
 
-    def duration(self, children: list[Any]) -> Expression:
+    def duration(self, children: list[Any]) -> p.Expression:
         number, unit = children
         span = _span(number, unit)
         try:
-            return Literal(duration_of(_fraction_of(number), _unit_of(unit)), span=span)
+            return p.Literal(duration_of(_fraction_of(number), _unit_of(unit)), span=span)
         except ValueError as error:
             fail(str(error), span)
 
-    def percent(self, children: list[Any]) -> Expression:
+    def percent(self, children: list[Any]) -> p.Expression:
         try:
-            return Literal(float(Fraction(_fraction_of(children[0]), 100)), span=span_of(children[0]))
+            return p.Literal(float(Fraction(_fraction_of(children[0]), 100)), span=span_of(children[0]))
         except OverflowError:
             fail("the number is out of range", children[0])
 
-    def string(self, children: list[Any]) -> Expression:
-        return Literal(str(children[0]), span=span_of(children[0]))
+    def string(self, children: list[Any]) -> p.Expression:
+        return p.Literal(str(children[0]), span=span_of(children[0]))
 
-    def true(self, children: list[Any]) -> Expression:
-        return Literal(True, span=span_of(children[0]))
+    def true(self, children: list[Any]) -> p.Expression:
+        return p.Literal(True, span=span_of(children[0]))
 
-    def false(self, children: list[Any]) -> Expression:
-        return Literal(False, span=span_of(children[0]))
+    def false(self, children: list[Any]) -> p.Expression:
+        return p.Literal(False, span=span_of(children[0]))
 
-    def null(self, children: list[Any]) -> Expression:
-        return Literal(None, span=span_of(children[0]))
+    def null(self, children: list[Any]) -> p.Expression:
+        return p.Literal(None, span=span_of(children[0]))
 
-    def timestamp(self, children: list[Any]) -> Expression:
+    def timestamp(self, children: list[Any]) -> p.Expression:
         try:
-            return Literal(moment_of_text(str(children[1])), span=_span(*children))
+            return p.Literal(moment_of_text(str(children[1])), span=_span(*children))
         except ValueError as error:
             fail(str(error), children[1], "write it as '2024-01-31 10:00:00'")
 
-    def name(self, children: list[Any]) -> Expression:
-        return Name(str(children[0]), span=span_of(children[0]))
+    def name(self, children: list[Any]) -> p.Expression:
+        return p.Name(str(children[0]), span=span_of(children[0]))
 
-    def attribute(self, children: list[Any]) -> Expression:
+    def attribute(self, children: list[Any]) -> p.Expression:
         variable, _, name = children
         span = _span(variable, name)
         if name.upper() == "LEN" and not is_quoted(name):
-            return Length(str(variable), span=span)
-        return Attribute(str(variable), str(name), span=span)
+            return p.Length(str(variable), span=span)
+        return p.Attribute(str(variable), str(name), span=span)
 
-    def element(self, children: list[Any]) -> Expression:
+    def element(self, children: list[Any]) -> p.Expression:
         variable, _, (element, owner), end, _, name = children
         if owner is not None and owner != variable:
             fail(f"'{variable}[{owner}.LEN]' mixes two variables", owner, f"write {variable}[{variable}.LEN]")
         if name is None:
             return Array(variable=str(variable), element=element, span=_span(variable, end))
-        return Attribute(str(variable), str(name), element, span=_span(variable, name))
+        return p.Attribute(str(variable), str(name), element, span=_span(variable, name))
 
-    def call(self, children: list[Any]) -> Expression:
+    def call(self, children: list[Any]) -> p.Expression:
         word, _, *arguments, end = children
         arguments, span = _present(arguments), _span(word, end)
         if word.lower() in _AGGREGATES and not is_quoted(word):
             return _aggregate(word, arguments, span)
-        return Call(word.lower(), tuple(arguments), span=span)
+        return p.Call(word.lower(), tuple(arguments), span=span)
 
-    def count_of_matches(self, children: list[Any]) -> Expression:
+    def count_of_matches(self, children: list[Any]) -> p.Expression:
         span = _span(children[0], children[-1])
         if children[0].lower() != "count":
             fail(f"only COUNT takes '*', not {children[0]}", span)
-        return Call(COUNT_OF_MATCHES, (), span=span)
+        return p.Call(COUNT_OF_MATCHES, (), span=span)
 
     def equivalences(self, children: list[Any]) -> Any:
-        return conjunction([child for child in children if not isinstance(child, Token)])
+        return p.conjunction([child for child in children if not isinstance(child, Token)])
 
-    def equivalence(self, children: list[Any]) -> Expression:
+    def equivalence(self, children: list[Any]) -> p.Expression:
         name, sign, value = children
         if sign is None:
-            return Equivalence(str(name), span=span_of(name))
-        if sign != "=" or not isinstance(value, Literal | Name):
+            return p.Equivalence(str(name), span=span_of(name))
+        if sign != "=" or not isinstance(value, p.Literal | p.Name):
             fail("an equivalence test fixes one value", _span(name, value), "write [attribute] or [attribute = 'value']")
-        return Equivalence(str(name), value, span=_span(name, value))
+        return p.Equivalence(str(name), value, span=_span(name, value))
 
-    def each(self, _: list[Any]) -> tuple[Element, None]:
-        return Element.EACH, None
+    def each(self, _: list[Any]) -> tuple[p.Element, None]:
+        return p.Element.EACH, None
 
-    def first(self, children: list[Any]) -> tuple[Element, None]:
+    def first(self, children: list[Any]) -> tuple[p.Element, None]:
         if children[0] != "1":
             fail(f"elements cannot be indexed by the number {children[0]}", children[0], _INDEX_HINT)
-        return Element.FIRST, None
+        return p.Element.FIRST, None
 
-    def current(self, children: list[Any]) -> tuple[Element, None]:
+    def current(self, children: list[Any]) -> tuple[p.Element, None]:
         _check_index(children[0])
-        return Element.CURRENT, None
+        return p.Element.CURRENT, None
 
-    def previous(self, children: list[Any]) -> tuple[Element, None]:
+    def previous(self, children: list[Any]) -> tuple[p.Element, None]:
         _check_index(children[0], children[2])
-        return Element.PREVIOUS, None
+        return p.Element.PREVIOUS, None
 
-    def so_far(self, children: list[Any]) -> tuple[Element, None]:
+    def so_far(self, children: list[Any]) -> tuple[p.Element, None]:
         _check_index(children[1], children[3])
-        return Element.SO_FAR, None
+        return p.Element.SO_FAR, None
 
-    def last(self, children: list[Any]) -> tuple[Element, Token]:
+    def last(self, children: list[Any]) -> tuple[p.Element, Token]:
         if children[2].upper() != "LEN":
             fail(f"unknown index '.{children[2]}'", children[2], _INDEX_HINT)
-        return Element.LAST, children[0]
+        return p.Element.LAST, children[0]
 
 
-def _negated(sign: Token | None, expression: Expression) -> Expression:
-    return expression if sign is None else Not(expression, span=expression.span)
+def _negated(sign: Token | None, expression: p.Expression) -> p.Expression:
+    return expression if sign is None else p.Not(expression, span=expression.span)
 
 
 def _check_index(name: Token, offset: Token | None = None) -> None:
@@ -437,21 +416,21 @@ def _check_index(name: Token, offset: Token | None = None) -> None:
         fail(f"only the element before the current one can be read, not i-{offset}", offset, _INDEX_HINT)
 
 
-def _aggregate(word: Token, arguments: list[Expression], span: Span) -> Expression:
+def _aggregate(word: Token, arguments: list[p.Expression], span: Span) -> p.Expression:
     function = _AGGREGATES[word.lower()]
     usage = f"write {function.value}(a[].price) or {function.value}(a[..i-1].price)"
     if len(arguments) != 1:
-        if function in (AggregateFunction.MIN, AggregateFunction.MAX) and arguments:
-            usage = f"to compare several values use {'least' if function is AggregateFunction.MIN else 'greatest'}(x, y)"
+        if function in (p.AggregateFunction.MIN, p.AggregateFunction.MAX) and arguments:
+            usage = f"to compare several values use {'least' if function is p.AggregateFunction.MIN else 'greatest'}(x, y)"
         fail(f"{function.value} takes one argument, found {len(arguments)}", span, usage)
     argument = arguments[0]
-    if isinstance(argument, Attribute) and argument.element in (Element.SINGLE, Element.EACH, Element.SO_FAR):
-        element = Element.EACH if argument.element is Element.SINGLE else argument.element
-        return Aggregate(function, argument.variable, argument.name, element, span=span)
-    if function is AggregateFunction.COUNT:
-        if isinstance(argument, Array) and argument.element in (Element.EACH, Element.SO_FAR):
-            return Aggregate(function, argument.variable, None, argument.element, span=span)
-        if isinstance(argument, Name):
-            return Aggregate(function, argument.name, None, Element.EACH, span=span)
+    if isinstance(argument, p.Attribute) and argument.element in (p.Element.SINGLE, p.Element.EACH, p.Element.SO_FAR):
+        element = p.Element.EACH if argument.element is p.Element.SINGLE else argument.element
+        return p.Aggregate(function, argument.variable, argument.name, element, span=span)
+    if function is p.AggregateFunction.COUNT:
+        if isinstance(argument, Array) and argument.element in (p.Element.EACH, p.Element.SO_FAR):
+            return p.Aggregate(function, argument.variable, None, argument.element, span=span)
+        if isinstance(argument, p.Name):
+            return p.Aggregate(function, argument.name, None, p.Element.EACH, span=span)
         usage = "write count(a[]) or count(a[..i-1])"
     fail(f"{function.value} is an aggregate over the elements of a Kleene variable", argument.span, usage)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from kleene.common.errors import BindingError, Problem, Span, nearest
 from kleene.common.schema import EventSchema, Kind
+from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.clauses import clause_span
 from kleene.pattern.kinds import KindChecker, a_kind, aggregate_kind, kind_of
@@ -20,23 +21,6 @@ from kleene.pattern.normalize import normalize
 from kleene.pattern.operators import Event, events
 from kleene.pattern.parameters import parameter_list, parameter_value
 from kleene.pattern.policies import LogicalQuery, ReturnItem
-from kleene.pattern.predicates import (
-    Aggregate,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Element,
-    Equivalence,
-    Expression,
-    In,
-    Literal,
-    Name,
-    conjunction,
-    conjuncts,
-    transform,
-    walk,
-)
 from kleene.pattern.registered import Function
 from kleene.pattern.validate import find_problems, type_word
 from kleene.pattern.windows import bind_window
@@ -84,7 +68,7 @@ class _Binder:
         self._check_types()
         window, span = self.query.within, clause_span(self.query, "WITHIN")
         within = bind_window(window, self.schema, self.params, self.problems, span) if window else None
-        where = [self._resolve(conjunct) for conjunct in conjuncts(self.query.where)]
+        where = [self._resolve(conjunct) for conjunct in p.conjuncts(self.query.where)]
         returns = tuple(ReturnItem(self._resolve(item.expression), item.alias) for item in self.query.returns)
         having = None if self.query.having is None else self._resolve(self.query.having, in_having=True)
         for conjunct in (*where, *([having] if having is not None else [])):
@@ -98,22 +82,22 @@ class _Binder:
         return BoundQuery(
             query=replace(
                 self.query,
-                where=conjunction(where),
+                where=p.conjunction(where),
                 returns=returns,
                 having=having,
                 functions=self._called((*where, *(item.expression for item in returns), *([having] if having else []))),
             ),
             schema=self.schema,
             branches=normalize(self.query.pattern),
-            conjuncts=tuple(conjunct for conjunct in where if not isinstance(conjunct, Equivalence)),
+            conjuncts=tuple(conjunct for conjunct in where if not isinstance(conjunct, p.Equivalence)),
             equivalences=equivalences,
             window=within.time if within else None,
             count_window=within.events if within else None,
         )
 
-    def _called(self, expressions: Iterable[Expression]) -> tuple[Function, ...]:
+    def _called(self, expressions: Iterable[p.Expression]) -> tuple[Function, ...]:
         """The given functions that expressions call."""
-        called = {node.registered for item in expressions for node in walk(item) if isinstance(node, Call)}
+        called = {node.registered for item in expressions for node in p.walk(item) if isinstance(node, p.Call)}
         return tuple(function for function in self.functions.values() if function in called)
 
     def _report(self, message: str, span: Span | None = None, hint: str | None = None) -> None:
@@ -157,46 +141,46 @@ class _Binder:
 
     # Names
 
-    def _resolve(self, expression: Expression, *, in_having: bool = False) -> Expression:
+    def _resolve(self, expression: p.Expression, *, in_having: bool = False) -> p.Expression:
         """An expression with names and functions resolved, attributes checked, and text compared with a timestamp made one."""
 
-        def rule(node: Expression) -> Expression:
-            if isinstance(node, Name):
+        def rule(node: p.Expression) -> p.Expression:
+            if isinstance(node, p.Name):
                 return node if in_having and node.name in self.checker.names else self._name(node, in_having)
-            if isinstance(node, Attribute | Aggregate):
+            if isinstance(node, p.Attribute | p.Aggregate):
                 if node.name is not None:
                     self._check_attribute(node.variable, node.name, node.span)
                 return node
-            if isinstance(node, In) and isinstance(node.items, Name):
+            if isinstance(node, p.In) and isinstance(node.items, p.Name):
                 return node
-            if isinstance(node, Call):
+            if isinstance(node, p.Call):
                 return replace(node, registered=self.functions[node.function]) if node.function in self.functions else node
             return self._with_timestamps(node)
 
-        return transform(self._parameters_first(expression), rule)
+        return p.transform(self._parameters_first(expression), rule)
 
-    def _parameters_first(self, expression: Expression) -> Expression:
+    def _parameters_first(self, expression: p.Expression) -> p.Expression:
         """Replaces the names that can only be parameters, because a list or a constant is required there."""
 
-        def rule(node: Expression) -> Expression:
-            if isinstance(node, In) and isinstance(node.items, Name):
+        def rule(node: p.Expression) -> p.Expression:
+            if isinstance(node, p.In) and isinstance(node.items, p.Name):
                 return replace(node, items=self._list(node.items))
-            if isinstance(node, Equivalence) and isinstance(node.value, Name):
+            if isinstance(node, p.Equivalence) and isinstance(node.value, p.Name):
                 value = self._parameter(node.value)
                 return replace(node, value=value)
             return node
 
-        return transform(expression, rule)
+        return p.transform(expression, rule)
 
-    def _name(self, node: Name, in_having: bool) -> Expression:
+    def _name(self, node: p.Name, in_having: bool) -> p.Expression:
         if len(self.components) == 1 and not in_having:
             event = next(iter(self.components.values()))
             if node.name in self._attributes_of(event):
-                element = Element.EACH if event.is_kleene else Element.SINGLE
-                return Attribute(event.variable, node.name, element, span=node.span)
+                element = p.Element.EACH if event.is_kleene else p.Element.SINGLE
+                return p.Attribute(event.variable, node.name, element, span=node.span)
         return self._parameter(node, [*self.checker.names] if in_having else None)
 
-    def _parameter(self, node: Name, known: Iterable[str] | None = None) -> Literal:
+    def _parameter(self, node: p.Name, known: Iterable[str] | None = None) -> p.Literal:
         if node.name in self.params:
             return parameter_value(node.name, self.params[node.name], node.span, self.problems)
         candidates = [*self.params, *(known or ())]
@@ -207,9 +191,9 @@ class _Binder:
         if near and near.startswith("did you mean"):
             hint = f"{near} Otherwise, {hint}"
         self._report(f"unknown name '{node.name}'", node.span, hint)
-        return Literal(None, span=node.span)
+        return p.Literal(None, span=node.span)
 
-    def _list(self, node: Name) -> tuple[Expression, ...]:
+    def _list(self, node: p.Name) -> tuple[p.Expression, ...]:
         if node.name not in self.params:
             self._parameter(node)
             return ()
@@ -217,43 +201,43 @@ class _Binder:
 
     # Timestamps
 
-    def _with_timestamps(self, node: Expression) -> Expression:
-        if isinstance(node, Comparison):
+    def _with_timestamps(self, node: p.Expression) -> p.Expression:
+        if isinstance(node, p.Comparison):
             left, right = self._as_times((node.left, node.right))
             return node if left is node.left and right is node.right else replace(node, left=left, right=right)
-        if isinstance(node, Between):
+        if isinstance(node, p.Between):
             operand, low, high = self._as_times((node.operand, node.low, node.high))
             return replace(node, operand=operand, low=low, high=high)
-        if isinstance(node, In) and isinstance(node.items, tuple):
+        if isinstance(node, p.In) and isinstance(node.items, tuple):
             operand, *items = self._as_times((node.operand, *node.items))
             return replace(node, operand=operand, items=tuple(items))
-        if isinstance(node, Equivalence) and isinstance(node.value, Literal):
+        if isinstance(node, p.Equivalence) and isinstance(node.value, p.Literal):
             if self.schema.columns.get(node.name) is Kind.TIMESTAMP:
                 return replace(node, value=self._as_time(node.value))
         return node
 
-    def _as_times(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    def _as_times(self, operands: tuple[p.Expression, ...]) -> tuple[p.Expression, ...]:
         quiet = KindChecker(self.schema, self.checker.names)
         if not any(quiet.kind(operand) is Kind.TIMESTAMP for operand in operands):
             return operands
-        return tuple(self._as_time(operand) if isinstance(operand, Literal) else operand for operand in operands)
+        return tuple(self._as_time(operand) if isinstance(operand, p.Literal) else operand for operand in operands)
 
-    def _as_time(self, literal: Literal) -> Literal:
+    def _as_time(self, literal: p.Literal) -> p.Literal:
         if not isinstance(literal.value, str):
             return literal
         try:
-            return Literal(moment_of_text(literal.value), span=literal.span)
+            return p.Literal(moment_of_text(literal.value), span=literal.span)
         except ValueError as error:
             self._report(str(error), literal.span, "write it as '2024-01-31 10:00:00'")
-            return Literal(None, span=literal.span)
+            return p.Literal(None, span=literal.span)
 
     # Equivalences and aggregates
 
-    def _equivalences(self, partition_by: tuple[str, ...], where: list[Expression]) -> tuple[Equivalence, ...]:
-        found: dict[str, Equivalence] = {}
+    def _equivalences(self, partition_by: tuple[str, ...], where: list[p.Expression]) -> tuple[p.Equivalence, ...]:
+        found: dict[str, p.Equivalence] = {}
         # GROUP BY attributes partition the stream: every event of a match has the value of its group (A-Seq section 3.4).
-        tests = [Equivalence(name) for name in dict.fromkeys((*partition_by, *self._grouped()))]
-        tests += [conjunct for conjunct in where if isinstance(conjunct, Equivalence)]
+        tests = [p.Equivalence(name) for name in dict.fromkeys((*partition_by, *self._grouped()))]
+        tests += [conjunct for conjunct in where if isinstance(conjunct, p.Equivalence)]
         for test in tests:
             self._check_equivalence(test)
             before = found.setdefault(test.name, test)
@@ -269,7 +253,7 @@ class _Binder:
         columns = self.schema.columns
         return tuple(name for name in self.query.group_by if name in columns and columns[name] is not Kind.OTHER)
 
-    def _check_equivalence(self, test: Equivalence) -> None:
+    def _check_equivalence(self, test: p.Equivalence) -> None:
         known = frozenset().union(*(self._attributes_of(event) for event in self.components.values()))
         what = f"the equivalence test [{test.name}]" if test.span else "partition_by"
         if test.name not in known:
@@ -305,7 +289,7 @@ def parameters_of(query: LogicalQuery) -> frozenset[str]:
     ['MSFT', 'h']
     """
     expressions = [query.where, *(item.expression for item in query.returns)]
-    names = {node.name for item in expressions if item is not None for node in walk(item) if isinstance(node, Name)}
+    names = {node.name for item in expressions if item is not None for node in p.walk(item) if isinstance(node, p.Name)}
     if query.within is not None and isinstance(query.within.amount, str):
         names.add(query.within.amount)
     return frozenset(names)

@@ -13,31 +13,11 @@ from itertools import combinations
 
 from kleene.common.errors import BindingError, Problem, nearest
 from kleene.common.schema import EventSchema, Kind
+from kleene.pattern import predicates as p
 from kleene.pattern.functions import FUNCTIONS, Builtin, common_kind
 from kleene.pattern.limits import MAX_LIKE
 from kleene.pattern.moments import FineMoment
 from kleene.pattern.naming import COUNT_OF_MATCHES
-from kleene.pattern.predicates import (
-    Aggregate,
-    AggregateFunction,
-    And,
-    Arithmetic,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Equivalence,
-    Expression,
-    In,
-    IsNull,
-    Length,
-    Like,
-    Literal,
-    Name,
-    Negate,
-    Not,
-    Or,
-)
 from kleene.pattern.registered import Function
 from kleene.pattern.text import expression_text
 
@@ -56,12 +36,11 @@ _UNORDERED = (Kind.BOOLEAN, Kind.OTHER)
 _OPAQUE = "lists, structs and the like can be returned, and passed to your own functions: functions={...}"
 
 
-def kind_of(expression: Expression, schema: EventSchema, names: Mapping[str, Kind] | None = None) -> Kind:
+def kind_of(expression: p.Expression, schema: EventSchema, names: Mapping[str, Kind] | None = None) -> Kind:
     """The kind of a bound expression over events of a schema; `names` gives kinds to bare names (aggregates in HAVING).
 
-    >>> from kleene.pattern.predicates import Arithmetic, Attribute, Literal
     >>> schema = EventSchema({"ts": Kind.TIMESTAMP, "price": Kind.INTEGER}, time="ts")
-    >>> kind_of(Arithmetic("/", Attribute("a", "price"), Literal(2)), schema)
+    >>> kind_of(p.Arithmetic("/", p.Attribute("a", "price"), p.Literal(2)), schema)
     <Kind.FLOAT: 'float'>
     """
     checker = KindChecker(schema, names or {})
@@ -86,31 +65,31 @@ class KindChecker:
     functions: Sequence[str] = ()
     """The names of registered functions, for hints."""
 
-    def condition(self, expression: Expression) -> None:
+    def condition(self, expression: p.Expression) -> None:
         """Checks an expression that must be true or false."""
         kind = self.kind(expression)
         if kind not in (Kind.BOOLEAN, Kind.NULL):
             hint = _OPAQUE if kind is Kind.OTHER else "compare it with something"
             self._report(f"{_shown(expression)} is {a_kind(kind)}, not a condition", expression, hint)
 
-    def kind(self, expression: Expression) -> Kind:
+    def kind(self, expression: p.Expression) -> Kind:
         """The kind of an expression; NULL if it has a problem."""
         match expression:
-            case Literal(value):
+            case p.Literal(value):
                 return self._literal(expression, value)
-            case Name(name):
+            case p.Name(name):
                 return self.names.get(name, Kind.NULL)
-            case Attribute(_, name, _):
+            case p.Attribute(_, name, _):
                 return self.schema.columns.get(name, Kind.NULL)
-            case Length():
+            case p.Length():
                 return Kind.INTEGER
-            case Aggregate():
+            case p.Aggregate():
                 return self._aggregate(expression)
-            case Call():
+            case p.Call():
                 return self._call(expression)
-            case Arithmetic():
+            case p.Arithmetic():
                 return self._arithmetic(expression)
-            case Negate(operand):
+            case p.Negate(operand):
                 kind = self.kind(operand)
                 if kind.is_number or kind in (Kind.DURATION, Kind.NULL):
                     return kind
@@ -119,39 +98,39 @@ class KindChecker:
         self._check_truth(expression)
         return Kind.BOOLEAN
 
-    def _check_truth(self, expression: Expression) -> None:
+    def _check_truth(self, expression: p.Expression) -> None:
         """Checks the operands of an expression that is true or false."""
         match expression:
-            case And(operands) | Or(operands):
+            case p.And(operands) | p.Or(operands):
                 for operand in operands:
                     self.condition(operand)
-            case Not(operand):
+            case p.Not(operand):
                 self.condition(operand)
-            case Comparison(operator, left, right):
+            case p.Comparison(operator, left, right):
                 self._comparable(expression, (left, right), ordered=operator not in ("=", "!="))
-            case Between(operand, low, high):
+            case p.Between(operand, low, high):
                 self._comparable(expression, (operand, low, high), ordered=True)
-            case In(operand, tuple() as items):
+            case p.In(operand, tuple() as items):
                 self._comparable(expression, (operand, *items), ordered=False)
-            case Like(operand, pattern):
+            case p.Like(operand, pattern):
                 self._like(expression, (operand, pattern))
-            case IsNull(operand):
+            case p.IsNull(operand):
                 self.kind(operand)
-            case Equivalence(name, value) if value is not None:
-                self._comparable(expression, (Attribute("", name), value), ordered=False)
+            case p.Equivalence(name, value) if value is not None:
+                self._comparable(expression, (p.Attribute("", name), value), ordered=False)
 
-    def _report(self, message: str, expression: Expression, hint: str | None = None) -> Kind:
+    def _report(self, message: str, expression: p.Expression, hint: str | None = None) -> Kind:
         self.problems.append(Problem(message, expression.span, hint))
         return Kind.NULL
 
-    def _literal(self, expression: Literal, value: object) -> Kind:
+    def _literal(self, expression: p.Literal, value: object) -> Kind:
         if type(value) is int and not -(2**63) <= value < 2**63:
             return self._report("the number does not fit into 64 bits", expression, "write it as a float, with a decimal point")
         return kind_of_value(value)
 
-    def _aggregate(self, expression: Aggregate) -> Kind:
+    def _aggregate(self, expression: p.Aggregate) -> Kind:
         function = expression.function
-        if function is AggregateFunction.COUNT:
+        if function is p.AggregateFunction.COUNT:
             return Kind.INTEGER
         assert expression.name is not None
         kind = self.schema.columns.get(expression.name, Kind.NULL)
@@ -160,7 +139,7 @@ class KindChecker:
             return self._report(f"{function.value} cannot be taken of '{expression.name}', which is {a_kind(kind)}", expression)
         return result
 
-    def _call(self, expression: Call) -> Kind:
+    def _call(self, expression: p.Call) -> Kind:
         name, kinds = expression.function, [self.kind(argument) for argument in expression.arguments]
         if name == COUNT_OF_MATCHES:
             return Kind.INTEGER
@@ -177,11 +156,11 @@ class KindChecker:
             return function.returns
         return self._builtin(expression, function, kinds)
 
-    def _builtin(self, expression: Call, function: Builtin, kinds: Sequence[Kind]) -> Kind:
+    def _builtin(self, expression: p.Call, function: Builtin, kinds: Sequence[Kind]) -> Kind:
         name = expression.function
         if function.varying is not None:
             for argument in expression.arguments[function.varying :]:
-                if not isinstance(argument, Literal):
+                if not isinstance(argument, p.Literal):
                     return self._report(f"{name} takes a constant here, found {_shown(argument)}", argument)
         result = function.rule(kinds)
         if isinstance(result, Kind):
@@ -190,7 +169,7 @@ class KindChecker:
         hint = _OPAQUE if Kind.OTHER in kinds else None
         return self._report(f"{name} takes {result}, found {found}", expression, hint)
 
-    def _arithmetic(self, expression: Arithmetic) -> Kind:
+    def _arithmetic(self, expression: p.Arithmetic) -> Kind:
         left, right = self.kind(expression.left), self.kind(expression.right)
         result = arithmetic_kind(expression.operator, left, right)
         if result is not None:
@@ -203,7 +182,7 @@ class KindChecker:
         message = f"cannot compute {left.value} {expression.operator} {right.value} in {_shown(expression)}"
         return self._report(message, expression, hint)
 
-    def _comparable(self, expression: Expression, operands: Sequence[Expression], *, ordered: bool) -> None:
+    def _comparable(self, expression: p.Expression, operands: Sequence[p.Expression], *, ordered: bool) -> None:
         kinds = [self.kind(operand) for operand in operands]
         shown = ", ".join(f"{_shown(operand)} is {a_kind(kind)}" for operand, kind in zip(operands, kinds, strict=True))
         common = common_kind(kinds)
@@ -219,8 +198,8 @@ class KindChecker:
         elif ordered and common in _UNORDERED:
             self._report(f"booleans have no order: {shown}", expression, "compare with = or !=")
 
-    def _like(self, expression: Expression, operands: Sequence[Expression]) -> None:
-        if not isinstance(operands[1], Literal):
+    def _like(self, expression: p.Expression, operands: Sequence[p.Expression]) -> None:
+        if not isinstance(operands[1], p.Literal):
             hint = "write it as text: LIKE 'abc%'"
             self._report(f"the pattern of LIKE is a constant, found {_shown(operands[1])}", operands[1], hint)
             return
@@ -293,8 +272,8 @@ _TIME_ARITHMETIC: dict[tuple[str, Kind, Kind], Kind] = {
 }
 
 
-def _shown(expression: Expression) -> str:
-    if isinstance(expression, Attribute) and not expression.variable:
+def _shown(expression: p.Expression) -> str:
+    if isinstance(expression, p.Attribute) and not expression.variable:
         return f"[{expression.name}]"
     text = expression_text(expression)
     return text if len(text) <= 60 else text[:57] + "..."

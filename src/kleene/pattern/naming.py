@@ -7,41 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kleene.pattern import predicates as p
 from kleene.pattern.policies import MatchAggregate
-from kleene.pattern.predicates import (
-    Aggregate,
-    Attribute,
-    Call,
-    Element,
-    Expression,
-    Length,
-    Name,
-    transform,
-)
 
 COUNT_OF_MATCHES = "count(*)"
 """Function name of the `Call` that stands for COUNT(*) until HAVING is resolved; no user can write this name."""
 
 MATCH_FUNCTIONS = ("count", "sum", "avg", "min", "max")
 
-_ELEMENT_WORDS = {Element.FIRST: "first_", Element.LAST: "last_", Element.PREVIOUS: "previous_"}
+_ELEMENT_WORDS = {p.Element.FIRST: "first_", p.Element.LAST: "last_", p.Element.PREVIOUS: "previous_"}
 
 
-def return_alias(expression: Expression, position: int) -> str:
+def return_alias(expression: p.Expression, position: int) -> str:
     """The column name of a RETURN item without AS; `position` counts from 1.
 
-    >>> return_alias(Attribute("a", "price"), 1), return_alias(Length("a"), 2), return_alias(Call("abs", ()), 3)
+    >>> return_alias(p.Attribute("a", "price"), 1), return_alias(p.Length("a"), 2), return_alias(p.Call("abs", ()), 3)
     ('a_price', 'a_len', 'abs')
     """
-    if isinstance(expression, Attribute):
+    if isinstance(expression, p.Attribute):
         return f"{expression.variable}_{_ELEMENT_WORDS.get(expression.element, '')}{expression.name}"
-    if isinstance(expression, Length):
+    if isinstance(expression, p.Length):
         return f"{expression.variable}_len"
-    if isinstance(expression, Aggregate):
+    if isinstance(expression, p.Aggregate):
         return "_".join(filter(None, (expression.function.value, expression.variable, expression.name)))
-    if isinstance(expression, Name):
+    if isinstance(expression, p.Name):
         return expression.name
-    if isinstance(expression, Call):
+    if isinstance(expression, p.Call):
         return expression.function
     return f"column_{position}"
 
@@ -55,32 +46,32 @@ def aggregate_alias(function: str, variable: str | None, attribute: str | None) 
     return "_".join(filter(None, (function, variable, attribute)))
 
 
-def resolve_having(having: Expression, aggregates: Sequence[MatchAggregate], group_by: Sequence[str] = ()) -> Expression:
+def resolve_having(having: p.Expression, aggregates: Sequence[MatchAggregate], group_by: Sequence[str] = ()) -> p.Expression:
     """HAVING with every spelled-out aggregate replaced by the name of the AGG item that computes it.
 
     A bare name means a column of exactly that name, else an AGG column of that name in another case (`COUNT`). An aggregate
     that AGG does not compute is kept, for `validate` to report.
 
-        >>> resolve_having(Call(COUNT_OF_MATCHES, ()), [MatchAggregate("count", None, None, "n")])
+        >>> resolve_having(p.Call(COUNT_OF_MATCHES, ()), [MatchAggregate("count", None, None, "n")])
         Name(name='n')
     """
     exact = {item.alias for item in aggregates} | set(group_by)
     by_fold = {item.alias.casefold(): item.alias for item in aggregates}
 
-    def rule(node: Expression) -> Expression:
-        if isinstance(node, Name):
+    def rule(node: p.Expression) -> p.Expression:
+        if isinstance(node, p.Name):
             if node.name in exact:
                 return node
-            return Name(by_fold.get(node.name.casefold(), node.name), span=node.span)
-        if isinstance(node, Call) and node.function == COUNT_OF_MATCHES:
+            return p.Name(by_fold.get(node.name.casefold(), node.name), span=node.span)
+        if isinstance(node, p.Call) and node.function == COUNT_OF_MATCHES:
             wanted: tuple[str, str | None, str | None] = ("count", None, None)
-        elif isinstance(node, Aggregate):
+        elif isinstance(node, p.Aggregate):
             wanted = (node.function.value, node.variable, node.name)
         else:
             return node
         for item in aggregates:
             if (item.function, item.variable, item.attribute) == wanted:
-                return Name(item.alias, span=node.span)
+                return p.Name(item.alias, span=node.span)
         return node
 
-    return transform(having, rule)
+    return p.transform(having, rule)

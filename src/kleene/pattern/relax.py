@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from kleene.common.errors import BindingError
 from kleene.common.schema import EventSchema
+from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.conditions import condition_of
 from kleene.pattern.normalize import normalize
@@ -36,17 +37,6 @@ from kleene.pattern.operators import (
     events,
 )
 from kleene.pattern.policies import LogicalQuery, Output, Strategy
-from kleene.pattern.predicates import (
-    Attribute,
-    Comparison,
-    Element,
-    Equivalence,
-    Expression,
-    conjunction,
-    conjuncts,
-    transform,
-    variables,
-)
 from kleene.pattern.text import expression_text, pattern_text, window_text
 
 
@@ -75,7 +65,7 @@ class Constraint:
 
     demand: Demand
     text: str
-    expression: Expression | None = None
+    expression: p.Expression | None = None
     """The expression of a condition, HAVING or an equivalence test."""
     variable: str | None = None
     """The variable of a negation or a repetition."""
@@ -83,10 +73,10 @@ class Constraint:
 
 def base(bound: BoundQuery) -> LogicalQuery:
     """A bound query as a query again: names resolved, every equivalence test in WHERE, and only matches as output."""
-    others = [item for item in conjuncts(bound.query.where) if not isinstance(item, Equivalence)]
+    others = [item for item in p.conjuncts(bound.query.where) if not isinstance(item, p.Equivalence)]
     return replace(
         bound.query,
-        where=conjunction([*bound.equivalences, *others]),
+        where=p.conjunction([*bound.equivalences, *others]),
         group_by=(),
         aggregates=(),
         having=None,
@@ -110,11 +100,11 @@ def constraints(query: LogicalQuery) -> tuple[Constraint, ...]:
 
 def _constraints(query: LogicalQuery) -> Iterator[Constraint]:
     negative = _negatives(query.pattern)
-    for item in dict.fromkeys(conjuncts(query.where)):
+    for item in dict.fromkeys(p.conjuncts(query.where)):
         # A condition on a negative component restricts what is forbidden: without it more would be, not less.
-        if not isinstance(item, Equivalence) and not variables(item) & negative:
+        if not isinstance(item, p.Equivalence) and not p.variables(item) & negative:
             yield Constraint(Demand.CONDITION, expression_text(item), item)
-    for item in dict.fromkeys(conjuncts(query.having)):
+    for item in dict.fromkeys(p.conjuncts(query.having)):
         yield Constraint(Demand.HAVING, expression_text(item), item)
     for event in events(query.pattern):
         if event.negated:
@@ -131,8 +121,8 @@ def _constraints(query: LogicalQuery) -> Iterator[Constraint]:
         yield Constraint(Demand.STRATEGY, query.strategy.value)
     if query.output is Output.NON_OVERLAP:
         yield Constraint(Demand.OVERLAP, "OUTPUT NON-OVERLAP")
-    for item in conjuncts(query.where):
-        if isinstance(item, Equivalence):
+    for item in p.conjuncts(query.where):
+        if isinstance(item, p.Equivalence):
             yield Constraint(Demand.KEY, expression_text(item), item)
 
 
@@ -169,7 +159,7 @@ def without(query: LogicalQuery, constraint: Constraint, schema: EventSchema | N
         case Demand.OVERLAP:
             return replace(query, output=Output.ALL)
         case Demand.KEY:
-            assert isinstance(constraint.expression, Equivalence)
+            assert isinstance(constraint.expression, p.Equivalence)
             return _without_key(query, constraint.expression, schema)
 
 
@@ -221,21 +211,21 @@ def alone(query: LogicalQuery, variable: str, schema: EventSchema | None = None)
     event = next(item for item in events(query.pattern) if item.variable == variable)
     arrays = frozenset((variable,)) if event.is_kleene else frozenset()
 
-    def applies(item: Expression) -> bool:
-        if isinstance(item, Equivalence):
+    def applies(item: p.Expression) -> bool:
+        if isinstance(item, p.Equivalence):
             return item.value is not None and _has(event, item.name, schema)  # one event agrees with itself
         if not event.is_kleene:
-            return variables(item) <= {variable}
+            return p.variables(item) <= {variable}
         return condition_of(item, arrays).reads_only(variable, "each")
 
-    def single(node: Expression) -> Expression:
-        return replace(node, element=Element.SINGLE) if isinstance(node, Attribute) else node
+    def single(node: p.Expression) -> p.Expression:
+        return replace(node, element=p.Element.SINGLE) if isinstance(node, p.Attribute) else node
 
-    where = [transform(item, single) if event.is_kleene else item for item in conjuncts(query.where) if applies(item)]
+    where = [p.transform(item, single) if event.is_kleene else item for item in p.conjuncts(query.where) if applies(item)]
     return replace(
         query,
         pattern=Event(event.types, variable),
-        where=conjunction(where),
+        where=p.conjunction(where),
         strategy=Strategy.SKIP_TILL_ANY_MATCH,
         strategy_variables=(),
         within=None,
@@ -253,8 +243,8 @@ def _has(event: Event, name: str, schema: EventSchema | None) -> bool:
     return schema is None or any(name in schema.attributes_of(kind) for kind in event.types)
 
 
-def _less(condition: Expression | None, conjunct: Expression | None) -> Expression | None:
-    return conjunction([item for item in conjuncts(condition) if item != conjunct])
+def _less(condition: p.Expression | None, conjunct: p.Expression | None) -> p.Expression | None:
+    return p.conjunction([item for item in p.conjuncts(condition) if item != conjunct])
 
 
 def _negatives(pattern: Pattern) -> set[str]:
@@ -277,12 +267,12 @@ def _with_pattern(query: LogicalQuery, pattern: Pattern, schema: EventSchema | N
     """The query restricted to a part of its pattern, with the conditions that read nothing else."""
     known = {event.variable for event in events(pattern)}
 
-    def applies(item: Expression) -> bool:
-        if isinstance(item, Equivalence):
+    def applies(item: p.Expression) -> bool:
+        if isinstance(item, p.Equivalence):
             return any(_has(event, item.name, schema) for event in events(pattern))
-        return variables(item) <= known
+        return p.variables(item) <= known
 
-    where = conjunction([item for item in conjuncts(query.where) if applies(item)])
+    where = p.conjunction([item for item in p.conjuncts(query.where) if applies(item)])
     listed = tuple(name for name in query.strategy_variables if name in known)
     return replace(query, pattern=pattern, where=where, strategy_variables=listed)
 
@@ -318,15 +308,15 @@ def _repeated_once(pattern: Pattern, variable: str | None) -> Pattern:
     return replace(pattern, parts=tuple(_repeated_once(part, variable) for part in pattern.parts))
 
 
-def _without_key(query: LogicalQuery, test: Equivalence, schema: EventSchema | None) -> LogicalQuery:
-    def attribute(event: Event) -> Attribute:
-        return Attribute(event.variable, test.name, Element.EACH if event.is_kleene else Element.SINGLE)
+def _without_key(query: LogicalQuery, test: p.Equivalence, schema: EventSchema | None) -> LogicalQuery:
+    def attribute(event: Event) -> p.Attribute:
+        return p.Attribute(event.variable, test.name, p.Element.EACH if event.is_kleene else p.Element.SINGLE)
 
     components = [event for event in events(query.pattern) if _has(event, test.name, schema)]
     agreeing = [
-        Comparison("=", attribute(negative), attribute(positive))
+        p.Comparison("=", attribute(negative), attribute(positive))
         for negative in components
         for positive in components
         if negative.negated and not positive.negated
     ]
-    return replace(query, where=conjunction([*conjuncts(_less(query.where, test)), *agreeing]))
+    return replace(query, where=p.conjunction([*p.conjuncts(_less(query.where, test)), *agreeing]))

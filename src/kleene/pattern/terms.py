@@ -10,30 +10,9 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from kleene.common.errors import BindingError, Problem
+from kleene.pattern import predicates as p
 from kleene.pattern.naming import COUNT_OF_MATCHES
 from kleene.pattern.parameters import literal_of
-from kleene.pattern.predicates import (
-    Aggregate,
-    AggregateFunction,
-    Arithmetic,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Element,
-    Equivalence,
-    Expression,
-    In,
-    IsNull,
-    Length,
-    Like,
-    Literal,
-    Name,
-    Negate,
-    Not,
-    conjunction,
-    disjunction,
-)
 from kleene.pattern.text import expression_text
 
 
@@ -41,9 +20,9 @@ class Term:
     """An expression under construction; operators make larger ones."""
 
     __slots__ = ("expression",)
-    expression: Expression
+    expression: p.Expression
 
-    def __init__(self, expression: Expression) -> None:
+    def __init__(self, expression: p.Expression) -> None:
         object.__setattr__(self, "expression", expression)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -79,7 +58,7 @@ class Term:
         return self._compare(">=", other)
 
     def _compare(self, operator: str, other: object) -> Term:
-        return Term(Comparison(operator, self.expression, expression_of(other)))
+        return Term(p.Comparison(operator, self.expression, expression_of(other)))
 
     def __add__(self, other: object) -> Term:
         return _arithmetic("+", self, other)
@@ -112,47 +91,47 @@ class Term:
         return _arithmetic("%", other, self)
 
     def __neg__(self) -> Term:
-        return Term(Negate(self.expression))
+        return Term(p.Negate(self.expression))
 
     def __abs__(self) -> Term:
-        return Term(Call("abs", (self.expression,)))
+        return Term(p.Call("abs", (self.expression,)))
 
     def __and__(self, other: object) -> Term:
-        return _joined(conjunction, self, other)
+        return _joined(p.conjunction, self, other)
 
     def __rand__(self, other: object) -> Term:
-        return _joined(conjunction, other, self)
+        return _joined(p.conjunction, other, self)
 
     def __or__(self, other: object) -> Term:
-        return _joined(disjunction, self, other)
+        return _joined(p.disjunction, self, other)
 
     def __ror__(self, other: object) -> Term:
-        return _joined(disjunction, other, self)
+        return _joined(p.disjunction, other, self)
 
     def __invert__(self) -> Term:
-        return Term(Not(self.expression))
+        return Term(p.Not(self.expression))
 
     def isin(self, items: Iterable[object] | Term) -> Term:
         """Membership in a list of values, or in a parameter: `a.ticker.isin(param("finance"))`."""
         if isinstance(items, Term):
-            if not isinstance(items.expression, Name):
+            if not isinstance(items.expression, p.Name):
                 raise TypeError("isin takes a list of values, or param('name')")
-            return Term(In(self.expression, items.expression))
+            return Term(p.In(self.expression, items.expression))
         if isinstance(items, str):
             raise TypeError("isin takes a list of values, not one string")
-        return Term(In(self.expression, tuple(expression_of(item) for item in items)))
+        return Term(p.In(self.expression, tuple(expression_of(item) for item in items)))
 
     def between(self, low: object, high: object) -> Term:
         """`x BETWEEN low AND high`, both ends included."""
-        return Term(Between(self.expression, expression_of(low), expression_of(high)))
+        return Term(p.Between(self.expression, expression_of(low), expression_of(high)))
 
     def like(self, pattern: object) -> Term:
         """`x LIKE pattern`: `%` is any run of characters, `_` one."""
-        return Term(Like(self.expression, expression_of(pattern)))
+        return Term(p.Like(self.expression, expression_of(pattern)))
 
     def is_null(self) -> Term:
         """`x IS NULL`; its opposite is `~x.is_null()`."""
-        return Term(IsNull(self.expression))
+        return Term(p.IsNull(self.expression))
 
 
 class _NotAValue:
@@ -179,7 +158,7 @@ class _Elements(_NotAValue):
     """Some elements of a variable: `a.first`, `a.so_far`, ...; attributes of it are terms."""
 
     _variable: str
-    _element: Element
+    _element: p.Element
 
     def __getattr__(self, name: str) -> Term:
         if name.startswith("__"):
@@ -187,10 +166,10 @@ class _Elements(_NotAValue):
         return self[name]
 
     def __getitem__(self, name: str) -> Term:
-        return Term(Attribute(self._variable, name, self._element))
+        return Term(p.Attribute(self._variable, name, self._element))
 
     def __repr__(self) -> str:
-        return expression_text(Attribute(self._variable, "x", self._element))[:-2]
+        return expression_text(p.Attribute(self._variable, "x", self._element))[:-2]
 
 
 class Variable(_NotAValue):
@@ -207,7 +186,7 @@ class Variable(_NotAValue):
         return self[name]
 
     def __getitem__(self, name: str) -> Term:
-        return Term(Attribute(self._variable, name))
+        return Term(p.Attribute(self._variable, name))
 
     def __repr__(self) -> str:
         return f"var({self._variable!r})"
@@ -215,37 +194,37 @@ class Variable(_NotAValue):
     @property
     def first(self) -> _Elements:
         """`a[1]`."""
-        return _Elements(self._variable, Element.FIRST)
+        return _Elements(self._variable, p.Element.FIRST)
 
     @property
     def current(self) -> _Elements:
         """`a[i]`."""
-        return _Elements(self._variable, Element.CURRENT)
+        return _Elements(self._variable, p.Element.CURRENT)
 
     @property
     def previous(self) -> _Elements:
         """`a[i-1]`."""
-        return _Elements(self._variable, Element.PREVIOUS)
+        return _Elements(self._variable, p.Element.PREVIOUS)
 
     @property
     def last(self) -> _Elements:
         """`a[a.LEN]`."""
-        return _Elements(self._variable, Element.LAST)
+        return _Elements(self._variable, p.Element.LAST)
 
     @property
     def each(self) -> _Elements:
         """`a[]`."""
-        return _Elements(self._variable, Element.EACH)
+        return _Elements(self._variable, p.Element.EACH)
 
     @property
     def so_far(self) -> _Elements:
         """`a[..i-1]`, inside an aggregate."""
-        return _Elements(self._variable, Element.SO_FAR)
+        return _Elements(self._variable, p.Element.SO_FAR)
 
     @property
     def len(self) -> Term:
         """`a.LEN`."""
-        return Term(Length(self._variable))
+        return Term(p.Length(self._variable))
 
 
 def var(name: str) -> Variable:
@@ -264,7 +243,7 @@ def param(name: str) -> Term:
     >>> var("a").ticker.isin(param("Finance"))
     a.ticker IN Finance
     """
-    return Term(Name(name))
+    return Term(p.Name(name))
 
 
 def call(function: str, *arguments: object) -> Term:
@@ -273,7 +252,7 @@ def call(function: str, *arguments: object) -> Term:
     >>> call("least", var("a").price, 3)
     least(a.price, 3)
     """
-    return Term(Call(function.lower(), tuple(expression_of(argument) for argument in arguments)))
+    return Term(p.Call(function.lower(), tuple(expression_of(argument) for argument in arguments)))
 
 
 def same(*attributes: str, value: object = None) -> Term:
@@ -285,18 +264,18 @@ def same(*attributes: str, value: object = None) -> Term:
     fixed = None if value is None else expression_of(value)
     if not attributes:
         raise TypeError("same needs the name of an attribute")
-    if fixed is not None and not isinstance(fixed, Literal | Name):
+    if fixed is not None and not isinstance(fixed, p.Literal | p.Name):
         raise TypeError("same(..., value=) takes a constant or param('name')")
-    term = conjunction([Equivalence(name, fixed) for name in attributes])
+    term = p.conjunction([p.Equivalence(name, fixed) for name in attributes])
     assert term is not None
     return Term(term)
 
 
-def expression_of(value: object) -> Expression:
+def expression_of(value: object) -> p.Expression:
     """A term's expression, or a Python value as a constant."""
     if isinstance(value, Term):
         return value.expression
-    if isinstance(value, Expression):
+    if isinstance(value, p.Expression):
         return value
     try:
         literal = literal_of(value)
@@ -308,21 +287,21 @@ def expression_of(value: object) -> Expression:
 
 
 def _arithmetic(operator: str, left: object, right: object) -> Term:
-    return Term(Arithmetic(operator, expression_of(left), expression_of(right)))
+    return Term(p.Arithmetic(operator, expression_of(left), expression_of(right)))
 
 
-def _joined(join: Callable[[list[Expression]], Expression | None], left: object, right: object) -> Term:
+def _joined(join: Callable[[list[p.Expression]], p.Expression | None], left: object, right: object) -> Term:
     joined = join([expression_of(left), expression_of(right)])
     assert joined is not None
     return Term(joined)
 
 
-def _aggregate(function: AggregateFunction, argument: object) -> Term:
-    if isinstance(argument, Term) and isinstance(argument.expression, Attribute):
+def _aggregate(function: p.AggregateFunction, argument: object) -> Term:
+    if isinstance(argument, Term) and isinstance(argument.expression, p.Attribute):
         node = argument.expression
-        element = Element.EACH if node.element is Element.SINGLE else node.element
-        if element in (Element.EACH, Element.SO_FAR):
-            return Term(Aggregate(function, node.variable, node.name, element))
+        element = p.Element.EACH if node.element is p.Element.SINGLE else node.element
+        if element in (p.Element.EACH, p.Element.SO_FAR):
+            return Term(p.Aggregate(function, node.variable, node.name, element))
     raise TypeError(f"{function.value} takes the elements of a variable: a.each.price, a.so_far.price, or a.price in agg(...)")
 
 
@@ -333,17 +312,17 @@ def count(argument: Variable | _Elements | None = None) -> Term:
     (count(a[..i-1]), COUNT(*))
     """
     if argument is None:
-        return Term(Call(COUNT_OF_MATCHES, ()))
+        return Term(p.Call(COUNT_OF_MATCHES, ()))
     # Public names on these two would hide attributes of events.
-    element = argument._element if isinstance(argument, _Elements) else Element.EACH  # noqa: SLF001
-    if element not in (Element.EACH, Element.SO_FAR):
+    element = argument._element if isinstance(argument, _Elements) else p.Element.EACH  # noqa: SLF001
+    if element not in (p.Element.EACH, p.Element.SO_FAR):
         raise TypeError("count takes a.each or a.so_far")
-    return Term(Aggregate(AggregateFunction.COUNT, argument._variable, None, element))  # noqa: SLF001
+    return Term(p.Aggregate(p.AggregateFunction.COUNT, argument._variable, None, element))  # noqa: SLF001
 
 
 def sum_(argument: Term) -> Term:
     """`sum(a[].x)`."""
-    return _aggregate(AggregateFunction.SUM, argument)
+    return _aggregate(p.AggregateFunction.SUM, argument)
 
 
 def avg(argument: Term) -> Term:
@@ -352,29 +331,29 @@ def avg(argument: Term) -> Term:
     >>> avg(var("a").so_far.price)
     avg(a[..i-1].price)
     """
-    return _aggregate(AggregateFunction.AVG, argument)
+    return _aggregate(p.AggregateFunction.AVG, argument)
 
 
 def min_(argument: Term) -> Term:
     """`min(a[].x)`."""
-    return _aggregate(AggregateFunction.MIN, argument)
+    return _aggregate(p.AggregateFunction.MIN, argument)
 
 
 def max_(argument: Term) -> Term:
     """`max(a[].x)`."""
-    return _aggregate(AggregateFunction.MAX, argument)
+    return _aggregate(p.AggregateFunction.MAX, argument)
 
 
 def first(argument: Term) -> Term:
     """`first(a[].x)`."""
-    return _aggregate(AggregateFunction.FIRST, argument)
+    return _aggregate(p.AggregateFunction.FIRST, argument)
 
 
 def last(argument: Term) -> Term:
     """`last(a[].x)`."""
-    return _aggregate(AggregateFunction.LAST, argument)
+    return _aggregate(p.AggregateFunction.LAST, argument)
 
 
 def stddev(argument: Term) -> Term:
     """`stddev(a[].x)`."""
-    return _aggregate(AggregateFunction.STDDEV, argument)
+    return _aggregate(p.AggregateFunction.STDDEV, argument)

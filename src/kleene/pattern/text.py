@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from fractions import Fraction
 
+from kleene.pattern import predicates as p
 from kleene.pattern.durations import duration_text
 from kleene.pattern.moments import FineMoment, Moment
 from kleene.pattern.naming import COUNT_OF_MATCHES, aggregate_alias, return_alias
@@ -25,28 +26,6 @@ from kleene.pattern.operators import (
     events,
 )
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, ReturnItem, Strategy, Window
-from kleene.pattern.predicates import (
-    Aggregate,
-    And,
-    Arithmetic,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Element,
-    Equivalence,
-    Expression,
-    Fails,
-    In,
-    IsNull,
-    Length,
-    Like,
-    Literal,
-    Name,
-    Negate,
-    Not,
-    Or,
-)
 
 KEYWORDS = frozenset(
     re.findall(
@@ -61,16 +40,16 @@ _NAME = re.compile(r"[^\W\d]\w*\Z")
 _HYPHENATED = re.compile(r"[^\W\d]\w*(?:-\w+)*\Z")
 
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _UNARY, _PRIMARY = range(8)
-_PRECEDENCE: dict[type[Expression], int] = {
-    Or: _OR,
-    And: _AND,
-    Not: _NOT,
-    Comparison: _COMPARISON,
-    In: _COMPARISON,
-    Between: _COMPARISON,
-    Like: _COMPARISON,
-    IsNull: _COMPARISON,
-    Negate: _UNARY,
+_PRECEDENCE: dict[type[p.Expression], int] = {
+    p.Or: _OR,
+    p.And: _AND,
+    p.Not: _NOT,
+    p.Comparison: _COMPARISON,
+    p.In: _COMPARISON,
+    p.Between: _COMPARISON,
+    p.Like: _COMPARISON,
+    p.IsNull: _COMPARISON,
+    p.Negate: _UNARY,
 }
 
 
@@ -140,92 +119,98 @@ def quantifier_text(quantifier: Quantifier | None) -> str:
     return f"{{{quantifier.low},{'' if quantifier.high is None else quantifier.high}}}"
 
 
-def expression_text(expression: Expression) -> str:
+def expression_text(expression: p.Expression) -> str:
     """An expression as text.
 
-    >>> expression_text(Or((And((Name("x"), Name("y"))), Not(Name("z")))))
+    >>> expression_text(p.Or((p.And((p.Name("x"), p.Name("y"))), p.Not(p.Name("z")))))
     'x AND y OR NOT z'
-    >>> expression_text(Arithmetic("*", Arithmetic("+", Name("x"), Literal(1)), Literal(-2)))
+    >>> expression_text(p.Arithmetic("*", p.Arithmetic("+", p.Name("x"), p.Literal(1)), p.Literal(-2)))
     '(x + 1) * -2'
     """
     match expression:
-        case Literal(value):
+        case p.Literal(value):
             return _literal_text(value)
-        case Name(name):
+        case p.Name(name):
             return name_text(name)
-        case Attribute(variable, name, element):
+        case p.Attribute(variable, name, element):
             return f"{_element_text(variable, element)}.{_attribute_name(name)}"
-        case Length(variable):
+        case p.Length(variable):
             return f"{name_text(variable)}.LEN"
-        case Aggregate(function, variable, None, element):
+        case p.Aggregate(function, variable, None, element):
             return f"{function.value}({_element_text(variable, element)})"
-        case Aggregate(function, variable, str() as name, element):
+        case p.Aggregate(function, variable, str() as name, element):
             return f"{function.value}({_element_text(variable, element)}.{_attribute_name(name)})"
-        case Call(function, arguments):
+        case p.Call(function, arguments):
             shown = ", ".join(map(expression_text, arguments))
             return "COUNT(*)" if function == COUNT_OF_MATCHES else f"{name_text(function)}({shown})"
-        case Equivalence(name, None):
+        case p.Equivalence(name, None):
             return f"[{name_text(name)}]"
-        case Equivalence(name, Literal() | Name() as value):
+        case p.Equivalence(name, p.Literal() | p.Name() as value):
             return f"[{name_text(name)} = {expression_text(value)}]"
     return _operator_text(expression)
 
 
-def _operator_text(expression: Expression) -> str:
+def _operator_text(expression: p.Expression) -> str:
     match expression:
-        case And(operands):
+        case p.And(operands):
             return " AND ".join(_wrapped(operand, _NOT) for operand in operands)
-        case Or(operands):
+        case p.Or(operands):
             return " OR ".join(_wrapped(operand, _AND) for operand in operands)
-        case Not(operand):
+        case p.Not(operand):
             return f"NOT {_wrapped(operand, _NOT)}"
-        case Negate(operand):
+        case p.Negate(operand):
             return "-" + (f"({expression_text(operand)})" if _is_number(operand) else _wrapped(operand, _PRIMARY))
-        case Comparison(operator, left, right):
+        case p.Comparison(operator, left, right):
             return f"{_wrapped(left, _SUM)} {operator} {_wrapped(right, _SUM)}"
-        case Arithmetic(operator, left, right):
+        case p.Arithmetic(operator, left, right):
             own = _precedence(expression)
             return f"{_wrapped(left, own)} {operator} {_wrapped(right, own + 1)}"
-        case In(operand, Name() as items):
+        case p.In(operand, p.Name() as items):
             return f"{_wrapped(operand, _SUM)} IN {type_text(items.name)}"
-        case In(operand, tuple() as items):
+        case p.In(operand, tuple() as items):
             return f"{_wrapped(operand, _SUM)} IN ({', '.join(map(expression_text, items))})"
-        case Between(operand, low, high):
+        case p.Between(operand, low, high):
             return f"{_wrapped(operand, _SUM)} BETWEEN {_wrapped(low, _SUM)} AND {_wrapped(high, _SUM)}"
-        case Like(operand, pattern):
+        case p.Like(operand, pattern):
             return f"{_wrapped(operand, _SUM)} LIKE {_wrapped(pattern, _SUM)}"
-        case IsNull(operand):
+        case p.IsNull(operand):
             return f"{_wrapped(operand, _SUM)} IS NULL"
-        case Fails(operand):
+        case p.Fails(operand):
             return f"FAILS({expression_text(operand)})"
     raise AssertionError(f"no text for {type(expression).__name__}")
 
 
-def _precedence(expression: Expression) -> int:
-    if isinstance(expression, Arithmetic):
+def _precedence(expression: p.Expression) -> int:
+    if isinstance(expression, p.Arithmetic):
         return _SUM if expression.operator in "+-" else _PRODUCT
-    if isinstance(expression, Literal) and expression_text(expression).startswith("-"):
+    if isinstance(expression, p.Literal) and expression_text(expression).startswith("-"):
         return _UNARY
     return _PRECEDENCE.get(type(expression), _PRIMARY)
 
 
-def _wrapped(expression: Expression, least: int) -> str:
+def _wrapped(expression: p.Expression, least: int) -> str:
     text = expression_text(expression)
     return text if _precedence(expression) >= least else f"({text})"
 
 
-def _is_number(expression: Expression) -> bool:
-    if not isinstance(expression, Literal) or isinstance(expression.value, bool):
+def _is_number(expression: p.Expression) -> bool:
+    if not isinstance(expression, p.Literal) or isinstance(expression.value, bool):
         return False
     return isinstance(expression.value, int | float | dt.timedelta)
 
 
-def _element_text(variable: str, element: Element) -> str:
+def _element_text(variable: str, element: p.Element) -> str:
     name = name_text(variable)
-    if element is Element.SINGLE:
+    if element is p.Element.SINGLE:
         return name
-    index = {Element.FIRST: "1", Element.CURRENT: "i", Element.PREVIOUS: "i-1", Element.SO_FAR: "..i-1", Element.EACH: ""}
-    return f"{name}[{index[element] if element is not Element.LAST else name + '.LEN'}]"
+    index = {
+        p.Element.FIRST: "1",
+        p.Element.CURRENT: "i",
+        p.Element.PREVIOUS: "i-1",
+        p.Element.SO_FAR: "..i-1",
+        p.Element.EACH: "",
+    }
+    return f"{name}[{index[element] if element is not p.Element.LAST else name + '.LEN'}]"
 
 
 def _literal_text(value: float | str | bool | Moment | dt.timedelta | None) -> str:

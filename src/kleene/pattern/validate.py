@@ -11,23 +11,12 @@ from collections.abc import Iterator
 
 from kleene.common.errors import BindingError, Problem, Span, nearest
 from kleene.common.terminal import is_text
+from kleene.pattern import predicates as p
 from kleene.pattern.clauses import check_clauses
 from kleene.pattern.limits import BESIDE_EVENTS, MAX_COMPONENTS, MAX_DEPTH, MAX_PARTS, too_deep, too_deep_pattern, too_large
 from kleene.pattern.normalize import normalize
 from kleene.pattern.operators import Conjunction, Disjunction, Event, Pattern, Sequence, events
 from kleene.pattern.policies import LogicalQuery, Strategy
-from kleene.pattern.predicates import (
-    Aggregate,
-    Attribute,
-    Element,
-    Equivalence,
-    Expression,
-    Length,
-    children,
-    conjuncts,
-    variables,
-    walk,
-)
 from kleene.pattern.text import expression_text, name_text, pattern_text
 
 RESERVED = ("query", "match_id", "match_start", "match_end")
@@ -88,7 +77,7 @@ def _half_characters(query: LogicalQuery) -> Iterator[Problem]:
     named += [(item.alias, None) for item in query.returns] + [(item.alias, None) for item in query.aggregates]
     named += [(name, event.span) for event in events(query.pattern) for name in (*event.types, event.variable)]
     for expression in (query.where, query.having, *(item.expression for item in query.returns)):
-        for node in walk(expression) if expression is not None else ():
+        for node in p.walk(expression) if expression is not None else ():
             named += [(getattr(node, place, None), node.span) for place in ("value", "name", "variable", "function")]
     for text, span in named:
         if isinstance(text, str) and not is_text(text):
@@ -176,109 +165,111 @@ def _nodes(pattern: Pattern) -> Iterator[Pattern]:
 
 
 def _condition_problems(query: LogicalQuery, components: dict[str, Event]) -> Iterator[Problem]:
-    for conjunct in conjuncts(query.where):
+    for conjunct in p.conjuncts(query.where):
         yield from reference_problems(conjunct, components)
         yield from _negative_problems(conjunct, components)
         yield from _element_problems(conjunct)
-        if not isinstance(conjunct, Equivalence):
-            for node in walk(conjunct):
-                if isinstance(node, Equivalence):
+        if not isinstance(conjunct, p.Equivalence):
+            for node in p.walk(conjunct):
+                if isinstance(node, p.Equivalence):
                     hint = "make it a separate condition, joined by AND"
                     yield Problem(f"the equivalence test [{node.name}] is inside another condition", node.span, hint)
 
 
-def reference_problems(expression: Expression, components: dict[str, Event]) -> Iterator[Problem]:
+def reference_problems(expression: p.Expression, components: dict[str, Event]) -> Iterator[Problem]:
     """Unknown variables, and references that do not fit their variable."""
-    for node in walk(expression):
-        if not isinstance(node, Attribute | Length | Aggregate):
+    for node in p.walk(expression):
+        if not isinstance(node, p.Attribute | p.Length | p.Aggregate):
             continue
         event = components.get(node.variable)
         if event is None:
             yield Problem(f"unknown variable '{node.variable}'", node.span, nearest(node.variable, components))
-        elif isinstance(node, Attribute):
+        elif isinstance(node, p.Attribute):
             yield from _attribute_problems(node, event)
         elif not event.is_kleene:
             yield _not_kleene(node, event)
 
 
-def _attribute_problems(node: Attribute, event: Event) -> Iterator[Problem]:
+def _attribute_problems(node: p.Attribute, event: Event) -> Iterator[Problem]:
     name = name_text(node.variable)
-    if node.element is Element.SINGLE and event.is_kleene:
+    if node.element is p.Element.SINGLE and event.is_kleene:
         forms = (f"{name}[{index}].{node.name}" for index in ("1", "i", f"{name}.LEN"))
         hint = f"write {', '.join(forms)} or avg({name}[].{node.name})"
         yield Problem(f"'{node.variable}' holds several events: which one's '{node.name}'?", node.span, hint)
-    elif node.element is Element.SO_FAR:
+    elif node.element is p.Element.SO_FAR:
         hint = f"write for example avg({expression_text(node)})"
         yield Problem(f"{expression_text(node)} is used outside an aggregate", node.span, hint)
-    elif node.element is not Element.SINGLE and not event.is_kleene:
+    elif node.element is not p.Element.SINGLE and not event.is_kleene:
         yield _not_kleene(node, event)
 
 
-def _not_kleene(node: Attribute | Length | Aggregate, event: Event) -> Problem:
+def _not_kleene(node: p.Attribute | p.Length | p.Aggregate, event: Event) -> Problem:
     message = f"{expression_text(node)} reads '{node.variable}' as an array, but it holds one event"
-    if isinstance(node, Length):
+    if isinstance(node, p.Length):
         hint = f"for an attribute of that name write {name_text(node.variable)}.`LEN`"
     elif node.name is None:
         hint = f"declare it as {type_word(event)}+ {name_text(node.variable)}[]"
     else:
-        hint = f"write {expression_text(Attribute(node.variable, node.name))}"
+        hint = f"write {expression_text(p.Attribute(node.variable, node.name))}"
         hint += f", or declare it as {type_word(event)}+ {name_text(node.variable)}[]"
     return Problem(message, node.span, hint)
 
 
-def _negative_problems(conjunct: Expression, components: dict[str, Event]) -> Iterator[Problem]:
-    negatives = sorted(name for name in variables(conjunct) if name in components and components[name].negated)
+def _negative_problems(conjunct: p.Expression, components: dict[str, Event]) -> Iterator[Problem]:
+    negatives = sorted(name for name in p.variables(conjunct) if name in components and components[name].negated)
     if len(negatives) > 1:
         named = " and ".join(f"'{name}'" for name in negatives)
         hint = "a condition may name at most one negative component: split it at its ANDs"
         yield Problem(f"the condition names the negative components {named}", conjunct.span, hint)
 
 
-def _element_problems(conjunct: Expression) -> Iterator[Problem]:
-    elements = Counter((node.variable, node.element) for node in walk(conjunct) if isinstance(node, Attribute | Aggregate))
-    iterated = {name for name, element in elements if element in (Element.CURRENT, Element.PREVIOUS, Element.SO_FAR)}
+def _element_problems(conjunct: p.Expression) -> Iterator[Problem]:
+    elements = Counter(
+        (node.variable, node.element) for node in p.walk(conjunct) if isinstance(node, p.Attribute | p.Aggregate)
+    )
+    iterated = {name for name, element in elements if element in (p.Element.CURRENT, p.Element.PREVIOUS, p.Element.SO_FAR)}
     if len(iterated) > 1:
         named = " and ".join(f"{name_text(name)}[i]" for name in sorted(iterated))
         yield Problem(f"{named} in one condition: i can run over one variable only", conjunct.span, "split the condition")
-    each = {node.variable for node in _outside_aggregates(conjunct) if node.element is Element.EACH}
+    each = {node.variable for node in _outside_aggregates(conjunct) if node.element is p.Element.EACH}
     for name in sorted(each & iterated):
         shown = name_text(name)
         message = f"{shown}[] and {shown}[i] in one condition: one means every element, the other one element"
         yield Problem(message, conjunct.span, "use an aggregate over the array, or split the condition")
 
 
-def _outside_aggregates(expression: Expression) -> Iterator[Attribute]:
+def _outside_aggregates(expression: p.Expression) -> Iterator[p.Attribute]:
     stack = [expression]
     while stack:
         node = stack.pop()
-        if isinstance(node, Attribute):
+        if isinstance(node, p.Attribute):
             yield node
-        stack.extend(children(node))
+        stack.extend(p.children(node))
 
 
 def _return_problems(query: LogicalQuery, components: dict[str, Event]) -> Iterator[Problem]:
     for item in query.returns:
         yield from reference_problems(item.expression, components)
-        for node in walk(item.expression):
-            if isinstance(node, Equivalence):
+        for node in p.walk(item.expression):
+            if isinstance(node, p.Equivalence):
                 yield Problem(f"RETURN cannot contain the equivalence test [{node.name}]", node.span)
-            if not isinstance(node, Attribute | Length | Aggregate):
+            if not isinstance(node, p.Attribute | p.Length | p.Aggregate):
                 continue
             event = components.get(node.variable)
             if event is not None and event.negated:
                 hint = "a negative component binds no event"
                 yield Problem(f"RETURN names the negative component '{node.variable}'", node.span, hint)
-            elif not isinstance(node, Length) and not (node is item.expression and node.element is Element.EACH):
+            elif not isinstance(node, p.Length) and not (node is item.expression and node.element is p.Element.EACH):
                 yield from _return_element_problems(node)
     yield from _alias_problems(query)
 
 
-def _return_element_problems(node: Attribute | Aggregate) -> Iterator[Problem]:
+def _return_element_problems(node: p.Attribute | p.Aggregate) -> Iterator[Problem]:
     name = name_text(node.variable)
     hint = f"write {name}[1], {name}[{name}.LEN] or an aggregate over {name}[]"
-    if node.element in (Element.CURRENT, Element.PREVIOUS, Element.SO_FAR):
+    if node.element in (p.Element.CURRENT, p.Element.PREVIOUS, p.Element.SO_FAR):
         yield Problem(f"{expression_text(node)} in RETURN: a finished match has no current element", node.span, hint)
-    elif isinstance(node, Attribute) and node.element is Element.EACH:
+    elif isinstance(node, p.Attribute) and node.element is p.Element.EACH:
         message = f"{expression_text(node)} is a list: RETURN can return it, but not compute with it"
         yield Problem(message, node.span, hint)
 

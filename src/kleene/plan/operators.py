@@ -7,23 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kleene.common.errors import PlanningError, Problem
+from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.normalize import Branch, Negative
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import Output, Strategy
-from kleene.pattern.predicates import (
-    Aggregate,
-    Attribute,
-    Comparison,
-    Element,
-    Expression,
-    IsNull,
-    Literal,
-    Not,
-    transform,
-    variables,
-    walk,
-)
 from kleene.plan.analysis.keys import (
     always_has,
     equality_of,
@@ -46,8 +34,8 @@ class NegativeComponent:
     event: Event
     after: tuple[int, ...]
     before: tuple[int, ...]
-    scan_predicates: tuple[Expression, ...]
-    predicates: tuple[Expression, ...]
+    scan_predicates: tuple[p.Expression, ...]
+    predicates: tuple[p.Expression, ...]
     keyed: bool
     """Whether only events of the match's own partition can be meant."""
     beside: tuple[int, ...]
@@ -82,16 +70,16 @@ def reach_of(bound: BoundQuery, negations: Iterable[Negation | None]) -> int:
     return (2 if waits and before else 1) * bound.window
 
 
-def partial_agreements(bound: BoundQuery, positives: tuple[Event, ...], partition: tuple[str, ...]) -> list[Expression]:
+def partial_agreements(bound: BoundQuery, positives: tuple[Event, ...], partition: tuple[str, ...]) -> list[p.Expression]:
     """Tests on attributes that some positive components lack: those that have one agree pairwise."""
-    found: list[Expression] = []
+    found: list[p.Expression] = []
     for test in bound.equivalences:
         if test.value is not None or test.name in partition:
             continue
         having = [event for event in positives if not all(bound.lacks(kind, test.name) for kind in event.types)]
         for position, left in enumerate(having):
             for right in having[position + 1 :]:
-                found.append(Comparison("=", Attribute(left.variable, test.name), Attribute(right.variable, test.name)))
+                found.append(p.Comparison("=", p.Attribute(left.variable, test.name), p.Attribute(right.variable, test.name)))
     return found
 
 
@@ -110,14 +98,14 @@ def _negative_component(
     present = {event.variable, *(other.variable for other in branch.positives)}
     keyed = bool(partition) and all(is_divided(bound, event, name) for name in partition)
     decided = partition if keyed else ()
-    reading = [conjunct for conjunct in bound.conjuncts if event.variable in variables(conjunct) <= present]
-    own = [conjunct for conjunct in reading if len(variables(conjunct)) == 1] + fixed_values(bound, (event,))
-    predicates: list[Expression] = []
+    reading = [conjunct for conjunct in bound.conjuncts if event.variable in p.variables(conjunct) <= present]
+    own = [conjunct for conjunct in reading if len(p.variables(conjunct)) == 1] + fixed_values(bound, (event,))
+    predicates: list[p.Expression] = []
     for conjunct in reading:
         equality = equality_of(conjunct)
         if equality is not None and equality[0] in decided:
-            own.append(Not(IsNull(Attribute(event.variable, equality[0]))))
-        elif len(variables(conjunct)) > 1:
+            own.append(p.Not(p.IsNull(p.Attribute(event.variable, equality[0]))))
+        elif len(p.variables(conjunct)) > 1:
             predicates.append(conjunct)
     predicates += () if in_scan else own
     predicates += _negative_agreements(bound, branch.positives, event, decided)
@@ -134,9 +122,9 @@ def _negative_component(
 
 def _negative_agreements(
     bound: BoundQuery, positives: tuple[Event, ...], event: Event, decided: tuple[str, ...]
-) -> list[Expression]:
+) -> list[p.Expression]:
     """Equivalence tests between a negative component and the positive ones, where the partition does not decide them."""
-    found: list[Expression] = []
+    found: list[p.Expression] = []
     for test in bound.equivalences:
         if test.value is not None or test.name in decided or all(bound.lacks(kind, test.name) for kind in event.types):
             continue
@@ -144,9 +132,11 @@ def _negative_agreements(
         partly = [other for other in positives if not all(bound.lacks(kind, test.name) for kind in other.types)]
         for other in sure[:1] or partly:
             # All elements of a Kleene variable agree, where all have the attribute.
-            kleene = Element.FIRST if sure else Element.EACH
-            element = kleene if other.is_kleene else Element.SINGLE
-            found.append(Comparison("=", Attribute(event.variable, test.name), Attribute(other.variable, test.name, element)))
+            kleene = p.Element.FIRST if sure else p.Element.EACH
+            element = kleene if other.is_kleene else p.Element.SINGLE
+            found.append(
+                p.Comparison("=", p.Attribute(event.variable, test.name), p.Attribute(other.variable, test.name, element))
+            )
     return found
 
 
@@ -161,7 +151,7 @@ def plan_columns(bound: BoundQuery, transformation: Transformation) -> tuple[str
     expressions = [*bound.conjuncts, *(expression for _, expression in transformation.columns)]
     for expression in expressions:
         needed.update(
-            node.name for node in walk(expression) if isinstance(node, Attribute | Aggregate) and node.name is not None
+            node.name for node in p.walk(expression) if isinstance(node, p.Attribute | p.Aggregate) and node.name is not None
         )
     return tuple(name for name in schema.columns if name in needed)
 
@@ -171,17 +161,17 @@ def kleene_variables(bound: BoundQuery) -> frozenset[str]:
     return frozenset(event.variable for event in bound.components if event.is_kleene)
 
 
-def fixed_values(bound: BoundQuery, events: tuple[Event, ...]) -> list[Expression]:
+def fixed_values(bound: BoundQuery, events: tuple[Event, ...]) -> list[p.Expression]:
     """`[attr = v]` as comparisons, one for each event that a component selects."""
-    found: list[Expression] = []
+    found: list[p.Expression] = []
     for test in bound.equivalences:
-        for event in events if isinstance(test.value, Literal) else ():
+        for event in events if isinstance(test.value, p.Literal) else ():
             if all(bound.lacks(event_type, test.name) for event_type in event.types):
                 continue
-            for element in (Element.FIRST, Element.CURRENT) if event.is_kleene else (Element.SINGLE,):
-                attribute = Attribute(event.variable, test.name, element)
+            for element in (p.Element.FIRST, p.Element.CURRENT) if event.is_kleene else (p.Element.SINGLE,):
+                attribute = p.Attribute(event.variable, test.name, element)
                 assert test.value is not None
-                found.append(Comparison("=", attribute, test.value, span=test.span))
+                found.append(p.Comparison("=", attribute, test.value, span=test.span))
     return found
 
 
@@ -251,10 +241,10 @@ def _decided_at_once(bound: BoundQuery, name: str) -> bool:
     return {max(pair) for pair in pairs} == set(range(1, len(places)))
 
 
-def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
+def renamed(expression: p.Expression, names: Mapping[str, str]) -> p.Expression:
     """An expression with other names for variables."""
 
-    def rule(node: Expression) -> Expression:
-        return replace(node, variable=names[node.variable]) if isinstance(node, Attribute) else node
+    def rule(node: p.Expression) -> p.Expression:
+        return replace(node, variable=names[node.variable]) if isinstance(node, p.Attribute) else node
 
-    return transform(expression, rule)
+    return p.transform(expression, rule)

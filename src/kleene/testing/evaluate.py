@@ -17,38 +17,16 @@ from functools import partial
 from itertools import product
 
 from kleene.common.errors import DataError
+from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.kinds import kind_of
-from kleene.pattern.predicates import (
-    Aggregate,
-    AggregateFunction,
-    And,
-    Arithmetic,
-    Attribute,
-    Between,
-    Call,
-    Comparison,
-    Element,
-    Expression,
-    In,
-    IsNull,
-    Length,
-    Like,
-    Literal,
-    Name,
-    Negate,
-    Not,
-    Or,
-    variables,
-    walk,
-)
 from kleene.testing import functions
 from kleene.testing.functions import Value, plain
 
 Bindings = Mapping[str, int | tuple[int, ...]]
 """Variable to the position of its event; for a Kleene variable the positions of its elements, in order."""
 
-RUNNING = (Element.CURRENT, Element.PREVIOUS, Element.SO_FAR)
+RUNNING = (p.Element.CURRENT, p.Element.PREVIOUS, p.Element.SO_FAR)
 """Elements that exist while the Kleene variable is still growing, from the second element on."""
 
 
@@ -70,7 +48,7 @@ class Frame:
 class Condition:
     """A top-level conjunct, its variables and the quantifiers over their elements."""
 
-    expression: Expression
+    expression: p.Expression
     variables: frozenset[str]
     running: tuple[str, ...]
     """Variables read at `a[i]`, `a[i-1]` or `a[..i-1]`: the condition holds for every i > 1."""
@@ -80,21 +58,21 @@ class Condition:
     """Variables of which the complete array is read: `a[a.LEN]`, `a.LEN`, `a[]`, `f(a[].x)`; decided on proceed."""
 
 
-def condition(bound: BoundQuery, expression: Expression) -> Condition:
+def condition(bound: BoundQuery, expression: p.Expression) -> Condition:
     """A conjunct with its quantifiers. `a.x` of a Kleene variable is read as `a[].x`."""
     kleene = {event.variable for event in bound.components if event.is_kleene}
     running: dict[str, None] = {}
     each: dict[str, None] = {}
     whole: set[str] = set()
-    for node in walk(expression):
-        if isinstance(node, Attribute | Aggregate) and node.element in RUNNING:
+    for node in p.walk(expression):
+        if isinstance(node, p.Attribute | p.Aggregate) and node.element in RUNNING:
             running[node.variable] = None
-        elif isinstance(node, Attribute) and node.variable in kleene and node.element in (Element.EACH, Element.SINGLE):
+        elif isinstance(node, p.Attribute) and node.variable in kleene and node.element in (p.Element.EACH, p.Element.SINGLE):
             each[node.variable] = None
             whole.add(node.variable)
-        elif isinstance(node, Length | Aggregate) or (isinstance(node, Attribute) and node.element is Element.LAST):
+        elif isinstance(node, p.Length | p.Aggregate) or (isinstance(node, p.Attribute) and node.element is p.Element.LAST):
             whole.add(node.variable)
-    return Condition(expression, variables(expression), tuple(running), tuple(each), frozenset(whole))
+    return Condition(expression, p.variables(expression), tuple(running), tuple(each), frozenset(whole))
 
 
 def holds(item: Condition, frame: Frame) -> bool:
@@ -134,15 +112,15 @@ def all_hold(asked: Iterable[Callable[[], bool]]) -> bool:
     return True
 
 
-def truth(expression: Expression, frame: Frame) -> bool | None:
+def truth(expression: p.Expression, frame: Frame) -> bool | None:
     """The three-valued truth of a condition; unknown is None. An error in an operand of AND (OR) is raised only if no other one
     is false or unknown (true).
     """
-    if isinstance(expression, And):
+    if isinstance(expression, p.And):
         return _decided([partial(truth, operand, frame) for operand in expression.operands], every=True)
-    if isinstance(expression, Or):
+    if isinstance(expression, p.Or):
         return _decided([partial(truth, operand, frame) for operand in expression.operands], every=False)
-    if isinstance(expression, Not):
+    if isinstance(expression, p.Not):
         return _untruth(expression.operand, frame)
     if _reads_lacking(expression, frame):
         return True
@@ -150,13 +128,13 @@ def truth(expression: Expression, frame: Frame) -> bool | None:
     return None if result is None else bool(result)
 
 
-def _untruth(expression: Expression, frame: Frame) -> bool | None:
+def _untruth(expression: p.Expression, frame: Frame) -> bool | None:
     """The truth of NOT expression, which is pushed to the atoms: one that reads what a type lacks holds negated, too."""
-    if isinstance(expression, And):
+    if isinstance(expression, p.And):
         return _decided([partial(_untruth, operand, frame) for operand in expression.operands], every=False)
-    if isinstance(expression, Or):
+    if isinstance(expression, p.Or):
         return _decided([partial(_untruth, operand, frame) for operand in expression.operands], every=True)
-    if isinstance(expression, Not):
+    if isinstance(expression, p.Not):
         return truth(expression.operand, frame)
     if _reads_lacking(expression, frame):
         return True
@@ -193,12 +171,12 @@ def _any(parts: Iterator[bool | None]) -> bool | None:
     return None if None in found else False
 
 
-def _reads_lacking(expression: Expression, frame: Frame) -> bool:
+def _reads_lacking(expression: p.Expression, frame: Frame) -> bool:
     """Whether an atomic predicate reads an attribute that the type of an event it reads is declared without."""
     if frame.bound.schema.types is None:
         return False
-    for node in walk(expression):
-        if not isinstance(node, Attribute | Aggregate) or node.name is None:
+    for node in p.walk(expression):
+        if not isinstance(node, p.Attribute | p.Aggregate) or node.name is None:
             continue
         if any(_lacks(frame, position, node.name) for position in _positions(node, frame)):
             return True
@@ -216,21 +194,21 @@ def _elements(frame: Frame, variable: str) -> tuple[int, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-def _positions(node: Attribute | Aggregate, frame: Frame) -> tuple[int, ...]:
+def _positions(node: p.Attribute | p.Aggregate, frame: Frame) -> tuple[int, ...]:
     """The events that a reference reads, in order."""
     elements = _elements(frame, node.variable)
     i = frame.current.get(node.variable, len(elements))
-    if node.element is Element.FIRST:
+    if node.element is p.Element.FIRST:
         return elements[:1]
-    if node.element is Element.LAST:
+    if node.element is p.Element.LAST:
         return elements[-1:]
-    if node.element is Element.CURRENT:
+    if node.element is p.Element.CURRENT:
         return elements[i : i + 1]
-    if node.element is Element.PREVIOUS:
+    if node.element is p.Element.PREVIOUS:
         return elements[i - 1 : i]
-    if node.element is Element.SO_FAR:
+    if node.element is p.Element.SO_FAR:
         return elements[:i]
-    if isinstance(node, Attribute) and node.variable in frame.each:
+    if isinstance(node, p.Attribute) and node.variable in frame.each:
         index = frame.each[node.variable]
         return elements[index : index + 1]
     return elements
@@ -241,56 +219,56 @@ def attribute(frame: Frame, position: int, name: str) -> Value:
     return None if _lacks(frame, position, name) else plain(frame.events[position].get(name))
 
 
-def value(expression: Expression, frame: Frame) -> Value:
+def value(expression: p.Expression, frame: Frame) -> Value:
     """The value of an expression; None is NULL (and unknown)."""
     match expression:
-        case Literal():
+        case p.Literal():
             return plain(expression.value)
-        case Attribute():
+        case p.Attribute():
             return _attribute_value(expression, frame)
-        case Length():
+        case p.Length():
             return len(_elements(frame, expression.variable)) if expression.variable in frame.bindings else None
-        case Aggregate():
+        case p.Aggregate():
             return _aggregate_value(expression, frame)
-        case Arithmetic(operator, left, right):
+        case p.Arithmetic(operator, left, right):
             return functions.arithmetic(operator, value(left, frame), value(right, frame))
-        case Negate(operand):
+        case p.Negate(operand):
             return functions.negate(value(operand, frame))
-        case Comparison(operator, left, right):
+        case p.Comparison(operator, left, right):
             return functions.compare(operator, value(left, frame), value(right, frame))
-        case In(operand, items):
-            assert not isinstance(items, Name), "parameters are literals in a bound query"
+        case p.In(operand, items):
+            assert not isinstance(items, p.Name), "parameters are literals in a bound query"
             left_value = value(operand, frame)
             return _any(functions.compare("=", left_value, value(item, frame)) for item in items)
-        case Between(operand, low, high):
+        case p.Between(operand, low, high):
             tested = value(operand, frame)
             bounds = ((">=", low), ("<=", high))
             return _all(functions.compare(symbol, tested, value(bound, frame)) for symbol, bound in bounds)
-        case Like(operand, pattern):
+        case p.Like(operand, pattern):
             return functions.like(value(operand, frame), value(pattern, frame))
-        case IsNull(operand):
+        case p.IsNull(operand):
             return value(operand, frame) is None
-        case Call():
+        case p.Call():
             return _call_value(expression, frame)
-        case And() | Or() | Not():
+        case p.And() | p.Or() | p.Not():
             _compute(expression, frame)
             return truth(expression, frame)
     raise AssertionError(f"no meaning for {expression!r} in a bound query")
 
 
-def _compute(expression: Expression, frame: Frame) -> None:
+def _compute(expression: p.Expression, frame: Frame) -> None:
     """Computes all that is in a condition which is a value: inside an atom, and in RETURN, every error counts."""
     match expression:
-        case And(operands) | Or(operands):
+        case p.And(operands) | p.Or(operands):
             for operand in operands:
                 _compute(operand, frame)
-        case Not(operand):
+        case p.Not(operand):
             _compute(operand, frame)
         case _:
             truth(expression, frame)
 
 
-def _call_value(node: Call, frame: Frame) -> Value:
+def _call_value(node: p.Call, frame: Frame) -> Value:
     arguments = [value(argument, frame) for argument in node.arguments]
     if node.registered is None:
         return functions.call(node.function, arguments)
@@ -298,47 +276,47 @@ def _call_value(node: Call, frame: Frame) -> Value:
     return functions.call_registered(node.registered, arguments, kinds)
 
 
-def _attribute_value(node: Attribute, frame: Frame) -> Value:
+def _attribute_value(node: p.Attribute, frame: Frame) -> Value:
     found = [attribute(frame, position, node.name) for position in _positions(node, frame)]
     whole_array = isinstance(frame.bindings.get(node.variable), tuple) and node.variable not in frame.each
-    if whole_array and node.element in (Element.EACH, Element.SINGLE):
+    if whole_array and node.element in (p.Element.EACH, p.Element.SINGLE):
         return found
     return found[0] if found else None
 
 
-def _aggregate_value(node: Aggregate, frame: Frame) -> Value:
+def _aggregate_value(node: p.Aggregate, frame: Frame) -> Value:
     positions = _positions(node, frame)
     if node.name is None:
         return len(positions) if node.variable in frame.bindings else None
     return aggregate(node.function, [attribute(frame, position, node.name) for position in positions])
 
 
-def aggregate(function: AggregateFunction, values: Sequence[Value]) -> Value:
+def aggregate(function: p.AggregateFunction, values: Sequence[Value]) -> Value:
     """An aggregate in order of the elements; NULLs are skipped except by first and last; of nothing it is NULL, a count 0.
 
-    >>> aggregate(AggregateFunction.AVG, [1, None, 2]), aggregate(AggregateFunction.SUM, [])
+    >>> aggregate(p.AggregateFunction.AVG, [1, None, 2]), aggregate(p.AggregateFunction.SUM, [])
     (1.5, None)
     """
-    if function is AggregateFunction.FIRST:
+    if function is p.AggregateFunction.FIRST:
         return values[0] if values else None
-    if function is AggregateFunction.LAST:
+    if function is p.AggregateFunction.LAST:
         return values[-1] if values else None
     known = [item for item in values if item is not None]
-    if function is AggregateFunction.COUNT:
+    if function is p.AggregateFunction.COUNT:
         return len(known)
     if not known:
         return None
-    if function is AggregateFunction.MIN:
+    if function is p.AggregateFunction.MIN:
         return functions.call("least", known)
-    if function is AggregateFunction.MAX:
+    if function is p.AggregateFunction.MAX:
         return functions.call("greatest", known)
-    if function is AggregateFunction.STDDEV:
+    if function is p.AggregateFunction.STDDEV:
         return _stddev([float(item) for item in known])
     total = known[0]
     for item in known[1:]:
         total += item
     # Of integers a sum is exact, and an error only if it does not fit itself.
-    if function is AggregateFunction.SUM:
+    if function is p.AggregateFunction.SUM:
         return functions.checked(total)
     return functions.arithmetic("/", total, len(known))
 
