@@ -46,6 +46,9 @@ KILLS = (WORKER, DRIVER, WORKER, WORKER, DRIVER)
 ROWS = 150
 """In each file, about."""
 
+GIVEN_BACK = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "65536"}
+"""Lets processes give freed memory back at once, so that what is measured is memory in use."""
+
 
 @dataclass(slots=True)
 class Report:
@@ -92,6 +95,7 @@ class RulesSoak:
         self.job.at("rules").mkdir(parents=True)
         self.feed = Feed(self.job.at("in"), course.seed, ROWS)
         os.environ["KLEENE_CACHE_DIR"] = str(self.job.at("cache"))
+        os.environ.update(GIVEN_BACK)
         self.victim = Victim(self.job.command(), self.job.at("driver.log"))
         self.rng = Random(course.seed)
         self.sets = list(rule_sets(course))
