@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import socket
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pyspark
@@ -67,12 +72,31 @@ def frame_of(session: Any, table: Any) -> Any:
     return session.createDataFrame(table, from_arrow(table.schema))
 
 
+CONNECT_PORT = 15002
+"""Where a local Connect server listens, whatever it is told: pyspark's client asks there."""
+
+
 def connect_session() -> Any:
-    """A Connect session with its own server; it cannot live in one process with a classic session."""
+    """A Connect session with its own server; it cannot live in one process with a classic session.
+
+    Only one process of a machine can have one: others wait until it has ended.
+    """
     from pyspark.sql import SparkSession
 
+    _wait_for_the_port()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.remote("local[2]")
     for name in ("spark.ui.enabled", "spark.sql.shuffle.partitions", "spark.sql.session.timeZone"):
         builder = builder.config(name, SETTINGS[name])
     return builder.getOrCreate()
+
+
+def _wait_for_the_port() -> None:
+    """Returns when no other process has a Connect server; the turn is kept until this process ends."""
+    turn = os.open(Path(tempfile.gettempdir()) / f"kleene-connect-{os.getuid()}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    for _ in range(600):
+        with socket.socket() as client:
+            if client.connect_ex(("127.0.0.1", CONNECT_PORT)) != 0:
+                return
+        time.sleep(0.1)  # the server of the process before is about to end
