@@ -25,8 +25,6 @@ from pathlib import Path
 HOME = Path(__file__).parents[2]
 """The folder of the package."""
 
-WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-
 
 class _RefusedError(Exception):
     """A folder is there, and someone else could have put files into it."""
