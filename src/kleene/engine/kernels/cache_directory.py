@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -24,6 +25,9 @@ from pathlib import Path
 
 HOME = Path(__file__).parents[2]
 """The folder of the package."""
+
+IMPORTED = re.compile(r"^ *from (kleene\.[a-z_.]+) import ", re.MULTILINE)
+"""Modules in the import lines of a source."""
 
 
 class _RefusedError(Exception):
@@ -47,11 +51,41 @@ def private_directory() -> Path | None:
 
 @cache
 def version() -> str:
-    """A name for the kernels as they are: numba's own cache does not see changes in files that a kernel's parts come from."""
+    """A name for what all kernels are compiled with; each file is kept under the `fingerprint` of its own sources besides."""
+    return fingerprint("kleene.engine.kernels")
+
+
+@cache
+def fingerprint(module: str) -> str:
+    """A name for the sources of a kernel's module as they are: numba's own cache does not see changes in files that its parts
+    come from. A module that no kernel source has is generated: all that it needs is in its name.
+    """
     known = hashlib.blake2b(digest_size=8)
-    for path in sources():
+    for path in _needed(module):
         known.update(path.as_posix().encode() + (HOME / path).read_bytes())
     return known.hexdigest()
+
+
+def fingerprints() -> set[str]:
+    """Those of all kernels as they are now."""
+    return {fingerprint(name) for name in ("", *map(_module_of, sources()))}
+
+
+def _needed(module: str) -> list[Path]:
+    """The kernel sources that a module imports, directly or not, and its own."""
+    waiting, found = [module], dict[str, Path]()
+    known = {_module_of(path): path for path in sources()}
+    while waiting:
+        name = waiting.pop()
+        if name in known and name not in found:
+            found[name] = known[name]
+            waiting += IMPORTED.findall((HOME / known[name]).read_text())
+    return sorted(found.values())
+
+
+def _module_of(path: Path) -> str:
+    parts = ("kleene", *path.with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def sources() -> list[Path]:

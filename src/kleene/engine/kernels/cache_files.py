@@ -1,7 +1,7 @@
 """Numba's cache with files of our own: one for each kernel and signature, complete or absent, never trusted to be whole.
 
 Numba keeps an index beside its files: two processes that write to it at once can make it name each other's files, and one that
-is damaged raises. Here the name of a file is a digest of all that the compiled code depends on, its content begins with a
+is damaged raises. Here the name of a file has digests of all that the compiled code depends on, its content begins with a
 checksum, and it appears under its name when it is written. A file that does not hold what it should is as good as none:
 the kernel is compiled and written again. What cannot be written is not kept, and that is all.
 """
@@ -23,7 +23,7 @@ import numba
 from numba.core import caching
 from numba.core.serialize import dumps
 
-from kleene.engine.kernels.cache_directory import version
+from kleene.engine.kernels.cache_directory import fingerprint, version
 
 DIGEST = 16
 SUFFIX = ".nbc"
@@ -45,8 +45,9 @@ class KernelCache(_function_cache):  # type: ignore[misc]
         self._py_func = function
         self._impl = _Results(function)
         self._cache_path = str(folder)
-        module = function.__module__.removeprefix("kleene.engine.")
-        self._cache_file = _Files(directory, folder, f"{module}.{function.__qualname__}-{function.__code__.co_firstlineno}")
+        module = function.__module__
+        name = f"{module.removeprefix('kleene.engine.')}.{function.__qualname__}-{function.__code__.co_firstlineno}"
+        self._cache_file = _Files(directory, folder, f"{name}.{fingerprint(module)}")
         self.enable()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -5,6 +5,8 @@ As root these tests act as two other users, an attacker and a victim; elsewhere 
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 import shutil
 import stat
@@ -18,7 +20,8 @@ from pathlib import Path
 import pytest
 
 from kleene.engine import kernels
-from kleene.engine.kernels.cache_directory import private_directory, version
+from kleene.engine.kernels import cache_directory
+from kleene.engine.kernels.cache_directory import fingerprint, fingerprints, private_directory, version
 
 pytestmark = pytest.mark.slow  # each starts interpreters
 
@@ -314,6 +317,19 @@ def test_files_that_nobody_reads_are_deleted(tmp_path: Path) -> None:
     assert set(tmp_path.rglob("*.nbc*")) == kept
     assert use(**folder)[0] == 0
     assert not other.parent.exists()
+
+
+def test_a_kernel_is_compiled_again_when_its_own_sources_change() -> None:
+    modules = {path: cache_directory._module_of(path) for path in cache_directory.sources()}
+    for path, name in modules.items():
+        needed = set(cache_directory._needed(name))
+        assert path in needed
+        parts = [getattr(item, "py_func", item) for item in vars(importlib.import_module(name)).values()]
+        sources = {Path(inspect.getfile(item)) for item in parts if inspect.isfunction(item)}
+        assert {source.relative_to(HOME) for source in sources if source.is_relative_to(HOME)} & set(modules) <= needed
+    own = fingerprint("kleene.engine.lazy.kernels.chain")
+    assert own not in (fingerprint("kleene.engine.lazy.kernels.extension"), version())
+    assert fingerprints() >= {own, version()}
 
 
 def flipped(content: bytes) -> bytes:

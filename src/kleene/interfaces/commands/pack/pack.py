@@ -263,6 +263,7 @@ def _editable(item: importlib.metadata.Distribution) -> bool:
 def _kernels(warm: bool, tell: Callable[[str], None]) -> list[Part]:
     """The compiled kernels of this version; missing ones that every query needs are compiled now."""
     from kleene.engine.kernels import cache_folder
+    from kleene.engine.kernels.cache_directory import fingerprints
 
     folder = cache_folder()
     if folder is None:
@@ -272,7 +273,8 @@ def _kernels(warm: bool, tell: Callable[[str], None]) -> list[Part]:
         from kleene.interfaces.commands.pack.warm_up import warm_up
 
         warm_up(tell)
-    sources = [source for source in _tree(folder) if source.suffix == ".nbc"]
+    current = fingerprints()
+    sources = [source for source in _tree(folder) if source.suffix == ".nbc" and source.name.split(".")[-3] in current]
     return [Part(source, f"kernels/{folder.name}/{source.relative_to(folder)}") for source in sources]
 
 
