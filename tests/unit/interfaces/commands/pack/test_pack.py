@@ -244,9 +244,11 @@ def test_other_sources_have_kernels_of_their_own(tmp_path: Path) -> None:
     home, cache = tmp_path / "here", tmp_path / "cache"
     shutil.copytree(HOME, home / "kleene", ignore=shutil.ignore_patterns("__pycache__"))
     use(home, cache)
-    with (home / "kleene" / "engine" / "automaton" / "kernels" / "layout.py").open("a") as source:
-        source.write("# changed\n")
-    assert use(home, cache) == 2
+    kernels = home / "kleene" / "engine"
+    for changed, compiled in (("automaton/kernels/layout.py", 0), ("kernels/rows.py", 1), ("kernels/__init__.py", 2)):
+        with (kernels / changed).open("a") as source:
+            source.write("# changed\n")
+        assert use(home, cache) == compiled
 
 
 def test_functions_that_are_not_ours_are_kept_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
