@@ -174,7 +174,7 @@ def text_buffers(column: pa.Array) -> tuple[Array, Array]:
 
 
 def fixed(array: Array) -> Array:
-    """The array, not to be written: kernels are compiled anew for one that may be."""
+    """The array, not to be written: kernels are compiled again for one that may be."""
     array = array.view()
     array.flags.writeable = False
     return array
