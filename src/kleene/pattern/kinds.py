@@ -184,8 +184,10 @@ class KindChecker:
 
     def _comparable(self, expression: p.Expression, operands: Sequence[p.Expression], *, ordered: bool) -> None:
         kinds = [self.kind(operand) for operand in operands]
-        shown = ", ".join(f"{_shown(operand)} is {a_kind(kind)}" for operand, kind in zip(operands, kinds, strict=True))
         common = common_kind(kinds)
+        if common is not None and not (ordered and common in _UNORDERED) and Kind.OTHER not in kinds:
+            return
+        shown = ", ".join(f"{_shown(operand)} is {a_kind(kind)}" for operand, kind in zip(operands, kinds, strict=True))
         if Kind.OTHER in kinds:
             self._report(f"lists, structs and the like cannot be compared: {shown}", expression, _OPAQUE)
         elif common is None:

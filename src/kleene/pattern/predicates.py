@@ -272,14 +272,17 @@ def walk(expression: Expression) -> Iterator[Expression]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(list(children(node))))
+        if type(node) is not Literal:  # of which there may be many
+            stack.extend(reversed(list(children(node))))
 
 
 def transform(expression: Expression, rule: Callable[[Expression], Expression]) -> Expression:
     """Rewrites bottom-up; a node whose children did not change is the same object."""
+    if type(expression) is Literal:
+        return rule(expression)
     changes: dict[str, Any] = {}
-    for spec in fields(expression):
-        value = getattr(expression, spec.name)
+    for name in _FIELDS.get(type(expression)) or _field_names(type(expression)):
+        value = getattr(expression, name)
         if isinstance(value, Expression):
             new: Any = transform(value, rule)
         elif isinstance(value, tuple):
@@ -289,7 +292,7 @@ def transform(expression: Expression, rule: Callable[[Expression], Expression]) 
         else:
             continue
         if new is not value:
-            changes[spec.name] = new
+            changes[name] = new
     return rule(replace(expression, **changes) if changes else expression)
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,12 +20,16 @@ from kleene.common.columns import bytes_of, view
 from kleene.common.errors import BindingError, DataError, Problem, nearest
 from kleene.common.schema import EventSchema
 from kleene.engine.kernels.rows import first_descent
-from kleene.engine.matcher import BadRows, Found, Matcher, Metrics
+from kleene.engine.matcher import BadRows, Found, Matcher, Metrics, RowsFound
+from kleene.engine.shared.rows_once import RowsOnce
 from kleene.runtime.encodings import plain_events
 from kleene.runtime.units import Unit
 
 SLICE = 1 << 22
 """Rows handed to the engine at a time."""
+
+WORTH_SHARING = 4
+"""Number of units for which one scan costs less than one each."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -129,14 +134,35 @@ def rows_of(found: Iterable[Found]) -> Batches:
     return (rows for _, rows in found)
 
 
+def found_once(units: Sequence[Unit]) -> list[RowsFound | None]:
+    """For each of some units that are matched over the same table: what finds the rows that matter to it, for all at once; None
+    where the unit does so itself.
+    """
+    first = units[0].plan.bound.schema
+    apart = [place for place, unit in enumerate(units) if unit.multi is None and unit.plan.bound.schema == first]
+    if len(apart) < WORTH_SHARING or first.order_by:  # then each unit has a sorted table of its own
+        return [None] * len(units)
+    once = RowsOnce([units[place].plan for place in apart])
+    numbers = {place: number for number, place in enumerate(apart)}
+    return [partial(once.of, numbers[place]) if place in numbers else None for place in range(len(units))]
+
+
 def run_unit(
-    unit: Unit, events: pa.Table | pa.RecordBatchReader, *, bad_rows: str = "error", columns: tuple[str, ...] = ()
+    unit: Unit,
+    events: pa.Table | pa.RecordBatchReader,
+    *,
+    bad_rows: str = "error",
+    columns: tuple[str, ...] = (),
+    found: RowsFound | None = None,
 ) -> list[Run]:
     """Matches the queries of a unit over all events: a run for each, whose matches have some of their columns or all.
 
-    Where there are bad rows, which are those of a query's own events, queries that count together are counted one by one.
+    The rows that matter may be `found` already. Where there are bad rows, which are those of a query's own events, queries that
+    count together are counted one by one.
     """
     matcher = unit.matcher(events.schema, bad_rows=bad_rows)
+    if found is not None:
+        matcher.take_rows(found)
     matches = _tables(matcher, events, unit.plan.bound.schema, columns)
     if matcher.metrics.bad and len(unit.queries) > 1 and unit.plan.kind == "counters":
         assert isinstance(events, pa.Table)
