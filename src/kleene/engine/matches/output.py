@@ -26,12 +26,14 @@ from kleene.engine.matches.kernels.identity import (
     absorb,
     absorb_at,
     add_events,
+    any_tied,
     finish_ids,
     hash_lists,
     hash_nanoseconds,
     hash_strings,
     list_unknown,
     next_factor,
+    number_twins,
 )
 from kleene.engine.matches.match_values import Gather, MatchEvaluator, MatchRows, as_list
 from kleene.engine.matches.matches import Matches
@@ -190,14 +192,19 @@ def _no_matches(components: Sequence[Event]) -> Matches:
 
 
 class EventHashes:
-    """A hash of each event's content, computed for the events that matches need."""
+    """A hash of each event's content, computed for the events that matches need.
 
-    def __init__(self, events: PlacedColumns, rank: Array, columns: tuple[str, ...], *, tied: bool) -> None:
+    Identical simultaneous events are told apart by a number, so those that tie with a needed one are needed too.
+    """
+
+    def __init__(
+        self, events: PlacedColumns, rank: Array, columns: tuple[str, ...], *, tied: bool, apart: bool = False
+    ) -> None:
+        """`apart` says whether simultaneous events may be identical that do not lie side by side."""
         self._events = events
-        self._rank = rank
+        self._rank = rank if tied or apart else rank[:0]
         self._columns = columns
-        self._tied = tied
-        """Identical simultaneous events are told apart among all events, so where there are ties all are computed."""
+        self._apart = apart
         self._asked = 0
         self._times = 0
         """How many events were asked for, and how often the hashes that are kept."""
@@ -209,19 +216,23 @@ class EventHashes:
     def at(self, places: Array) -> tuple[Array, Array]:
         """Hashes, and where in them those of the events at some places are."""
         self._asked += places.size
-        if self._hashes is None and not self._tied and WORTH_KEEPING * self._asked < len(self._events):
+        if self._hashes is None and WORTH_KEEPING * self._asked < len(self._events) and not self._is_tied(places):
             return self._hashed(lambda name: self._events.source(name, places), places.size), np.arange(places.size)
         return self._kept(places), places
 
     def of_events(self, places: Array, columns: Mapping[str, pa.Array]) -> Array:
         """The hashes of the events at some places, whose columns have been gathered."""
-        if self._tied:
+        if self._is_tied(places):
             return self._kept(places).take(places)
         return self._hashed(lambda name: (columns[name], None), places.size)
 
+    def _is_tied(self, places: Array) -> bool:
+        """Whether an event at one of some places may have to be told apart from another."""
+        return self._apart or (self._rank.size > 0 and bool(any_tied(places, self._rank)))
+
     def _kept(self, places: Array) -> Array:
         """The hashes by place, filled for some places."""
-        if self._is_complete or ((self._tied or AT_ONCE * self._times >= len(self._events)) and self._complete()):
+        if self._is_complete or ((self._apart or AT_ONCE * self._times >= len(self._events)) and self._complete()):
             assert self._hashes is not None
             return self._hashes
         self._times += 1
@@ -229,8 +240,11 @@ class EventHashes:
         if self._hashes is None:
             self._hashes = np.empty(count, np.uint64)
             self._known, self._unknown = np.zeros(count, bool), np.empty(count, np.int64)
-        new = self._unknown[: list_unknown(places, self._known, self._unknown)]
-        self._hashes[new] = self._hashed(lambda name: self._events.source(name, new), new.size)
+        new = self._unknown[: list_unknown(places, self._rank, self._known, self._unknown)]
+        hashes = self._hashed(lambda name: self._events.source(name, new), new.size)
+        if self._rank.size:
+            _tell_apart(self._rank.take(new), hashes)
+        self._hashes[new] = hashes
         return self._hashes
 
     def _complete(self) -> bool:
@@ -238,13 +252,18 @@ class EventHashes:
         try:
             hashes = self._hashed(lambda name: (self._events.by_row(name), None), len(self._events))
         except pa.ArrowInvalid:
-            if self._tied:
+            if self._apart:
                 raise
             self._times = 0  # it is tried again after as many calls
             return False
         self._hashes, self._is_complete = self._events.by_place(hashes), True
-        if self._tied:
-            self._tell_apart(self._hashes)
+        if self._apart:
+            order = np.argsort(self._rank, kind="stable")
+            ordered = self._hashes.take(order)
+            _tell_apart(self._rank.take(order), ordered)
+            self._hashes[order] = ordered
+        elif self._rank.size:
+            _tell_apart(self._rank, self._hashes)
         return True
 
     def _hashed(self, source: Callable[[str], tuple[pa.Array, Array | None]], count: int) -> Array:
@@ -259,26 +278,18 @@ class EventHashes:
                     absorb(hashes, words)
         return hashes
 
-    def _tell_apart(self, hashes: Array) -> None:
-        """Only repeated events carry their number: whether others tie depends on what else is in the working set."""
-        ordinals = _ordinals(self._rank, hashes)
-        repeated = np.flatnonzero(ordinals)
-        told_apart = hashes[repeated]
-        with np.errstate(over="ignore"):
-            absorb(told_apart, ordinals[repeated])
-        hashes[repeated] = told_apart
 
-
-def _ordinals(rank: Array, hashes: Array) -> Array:
-    """Numbers identical simultaneous rows 0, 1, ... in the order they stand."""
-    order = np.lexsort((hashes, rank))
-    sorted_hashes, sorted_rank = hashes[order], rank[order]
-    new = np.ones(order.size, bool)
-    new[1:] = (sorted_hashes[1:] != sorted_hashes[:-1]) | (sorted_rank[1:] != sorted_rank[:-1])
-    positions = np.arange(order.size)
-    ordinals = np.empty(order.size, np.uint64)
-    ordinals[order] = positions - np.maximum.accumulate(np.where(new, positions, 0))
-    return ordinals
+def _tell_apart(rank: Array, hashes: Array) -> None:
+    """Gives each of identical simultaneous events but the first a hash with its number, in place: only repeated events carry
+    one, as whether others tie depends on what else is in the working set.
+    """
+    ordinals = np.zeros(hashes.size, np.uint64)
+    number_twins(rank, hashes, np.empty(4 * hashes.size, np.int64), ordinals)
+    repeated = np.flatnonzero(ordinals)
+    told_apart = hashes[repeated]
+    with np.errstate(over="ignore"):
+        absorb(told_apart, ordinals[repeated])
+    hashes[repeated] = told_apart
 
 
 def _is_words(column: pa.Array) -> bool:
