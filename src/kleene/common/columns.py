@@ -96,8 +96,9 @@ def take(column: pa.Array, rows: Array) -> pa.Array:
             return pa.DictionaryArray.from_arrays(indices, column.dictionary, ordered=data_type.ordered)
         if is_viewable(data_type) and data_type.bit_width in (8, 16, 32, 64):
             words = np.frombuffer(column.buffers()[1], dtype=f"i{data_type.bit_width // 8}")
-            words = words[column.offset : column.offset + len(column)]
-            return pa.Array.from_buffers(data_type, rows.size, [None, pa.py_buffer(words.take(rows))])
+            buffer = pa.allocate_buffer(rows.size * words.itemsize)  # Arrow keeps freed memory, NumPy returns it
+            words[column.offset : column.offset + len(column)].take(rows, out=np.frombuffer(buffer, words.dtype), mode="clip")
+            return pa.Array.from_buffers(data_type, rows.size, [None, buffer])
     return column.take(pa.array(rows))
 
 

@@ -9,7 +9,7 @@ events are told apart by their number.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -18,13 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.arrays import Array
-from kleene.common.columns import RepeatedText, take, time_type, view
-from kleene.engine.events.placed import PlacedColumns
+from kleene.common.columns import RepeatedText, row_numbers, time_type, view
+from kleene.engine.events.placed import PlacedColumns, take_places
 from kleene.engine.expressions.vectorized import widen
 from kleene.engine.matches.kernels.identity import (
     FIRST_FACTOR,
     absorb,
-    absorb_at,
     add_events,
     any_tied,
     finish_ids,
@@ -120,7 +119,7 @@ class MatchWriter:
         returned = MatchEvaluator(self._bound, gather, MatchRows(matches)).returned
         columns: dict[str, Callable[[], pa.Array]] = {
             "query": lambda: self._names.times(matches.count),
-            "match_id": lambda: self._match_ids(hashes, matches),
+            "match_id": lambda: self._match_ids(hashes, gather, matches),
             "match_start": lambda: gather(self._time, matches.first),
             "match_end": lambda: gather(self._time, matches.last),
         }
@@ -143,8 +142,13 @@ class MatchWriter:
         children = [gather(name, places) for name in self._columns]
         return pa.StructArray.from_arrays(children, fields=list(self._struct))
 
-    def _match_ids(self, hashes: EventHashes, matches: Matches) -> pa.Array:
+    def _match_ids(self, hashes: EventHashes, gather: Gather, matches: Matches) -> pa.Array:
         """A hash of the query and of the events under each variable; an absent variable only skips its factor."""
+
+        def hashed(event: Event, places: Array) -> tuple[Array, Array]:
+            is_written = not self._returns and event.variable in self.schema.names
+            return hashes.at(places, (lambda name: gather(name, places)) if is_written else None)
+
         buffer = pa.allocate_buffer(8 * matches.count)
         ids = np.frombuffer(buffer, np.uint64)
         ids[:] = self._seed
@@ -152,11 +156,11 @@ class MatchWriter:
         with np.errstate(over="ignore"):
             for event in self._components:
                 if event.variable in matches.singles:
-                    add_events(ids, *hashes.at(matches.singles[event.variable]), np.uint64(factor))
+                    add_events(ids, *hashed(event, matches.singles[event.variable]), np.uint64(factor))
                 elif event.variable in matches.lists:
                     offsets, elements = matches.lists[event.variable]
                     words = np.empty(matches.count, np.uint64)
-                    known, places = hashes.at(elements)
+                    known, places = hashed(event, elements)
                     hash_lists(offsets, places, known, words)
                     ids += words * np.uint64(factor)
                 factor = next_factor(factor)
@@ -213,18 +217,13 @@ class EventHashes:
         self._is_complete = False
         self._known = self._unknown = np.empty(0, np.int64)
 
-    def at(self, places: Array) -> tuple[Array, Array]:
-        """Hashes, and where in them those of the events at some places are."""
+    def at(self, places: Array, column: Callable[[str], pa.Array] | None = None) -> tuple[Array, Array]:
+        """Hashes, and where in them those of the events at some places are; `column` gives columns that are at hand."""
         self._asked += places.size
-        if self._hashes is None and WORTH_KEEPING * self._asked < len(self._events) and not self._is_tied(places):
-            return self._hashed(lambda name: self._events.source(name, places), places.size), np.arange(places.size)
+        is_few = WORTH_KEEPING * self._asked < len(self._events) or (column is not None and self._asked < len(self._events))
+        if self._hashes is None and is_few and not self._is_tied(places):
+            return self._hashed(column or self._columns_at(places), places.size), row_numbers(places.size)
         return self._kept(places), places
-
-    def of_events(self, places: Array, columns: Mapping[str, pa.Array]) -> Array:
-        """The hashes of the events at some places, whose columns have been gathered."""
-        if self._is_tied(places):
-            return self._kept(places).take(places)
-        return self._hashed(lambda name: (columns[name], None), places.size)
 
     def _is_tied(self, places: Array) -> bool:
         """Whether an event at one of some places may have to be told apart from another."""
@@ -241,7 +240,7 @@ class EventHashes:
             self._hashes = np.empty(count, np.uint64)
             self._known, self._unknown = np.zeros(count, bool), np.empty(count, np.int64)
         new = self._unknown[: list_unknown(places, self._rank, self._known, self._unknown)]
-        hashes = self._hashed(lambda name: self._events.source(name, new), new.size)
+        hashes = self._hashed(self._columns_at(new), new.size)
         if self._rank.size:
             _tell_apart(self._rank.take(new), hashes)
         self._hashes[new] = hashes
@@ -250,7 +249,7 @@ class EventHashes:
     def _complete(self) -> bool:
         """Hashes all events; returns whether that was possible: a time that no match has may be out of its range."""
         try:
-            hashes = self._hashed(lambda name: (self._events.by_row(name), None), len(self._events))
+            hashes = self._hashed(self._events.by_row, len(self._events))
         except pa.ArrowInvalid:
             if self._apart:
                 raise
@@ -266,15 +265,15 @@ class EventHashes:
             _tell_apart(self._rank, self._hashes)
         return True
 
-    def _hashed(self, source: Callable[[str], tuple[pa.Array, Array | None]], count: int) -> Array:
-        """Hashes of `count` events; `source` gives a column and the rows of it that they are, None for all as they are."""
+    def _columns_at(self, places: Array) -> Callable[[str], pa.Array]:
+        return lambda name: take_places(*self._events.source(name, places))
+
+    def _hashed(self, column: Callable[[str], pa.Array], count: int) -> Array:
+        """Hashes of `count` events, given their columns."""
         hashes = np.zeros(count, np.uint64)
         with np.errstate(over="ignore"):
             for name in self._columns:
-                column, rows = source(name)
-                if rows is not None and _is_words(column):
-                    absorb_at(hashes, _integers(column), rows)
-                elif (words := _words(column if rows is None else take(column, rows))) is not None:
+                if (words := _words(column(name))) is not None:
                     absorb(hashes, words)
         return hashes
 

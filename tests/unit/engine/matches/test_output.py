@@ -177,7 +177,8 @@ def test_identical_simultaneous_events_are_told_apart_in_the_order_they_stand() 
                 known, where = hashes.at(places)
                 assert known[where].tolist() == expected[places].tolist()
                 gathered = {name: placed.gather(name, places) for name in columns}
-                assert hashes.of_events(places, gathered).tolist() == expected[places].tolist()
+                known, where = EventHashes(placed, by_place, columns, tied=True, apart=apart).at(places, gathered.__getitem__)
+                assert known[where].tolist() == expected[places].tolist()
 
 
 def test_only_events_that_tie_with_one_that_is_asked_for_are_hashed_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,14 +36,6 @@ def absorb(hashes: Array, values: Array) -> None:
 
 
 @kernel
-def absorb_at(hashes: Array, values: Array, rows: Array) -> None:
-    """The same with a column of integers of any width, of which row n has the value at `rows[n]`."""
-    for row in range(hashes.size):
-        word = np.uint64(np.int64(values[rows[row]]))
-        hashes[row] = _mix(hashes[row] * np.uint64(0x9E3779B97F4A7C15) + word)
-
-
-@kernel
 def hash_nanoseconds(values: Array, words: Array) -> None:
     """One word per time in nanoseconds: that of its microseconds, so that the unit of a column does not matter; what is finer
     is added to it, times a factor.
