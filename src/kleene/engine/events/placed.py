@@ -1,7 +1,7 @@
 """The columns of a working set in the order in which construction reads it: grouped by partition.
 
 Matches of one partition lie together, so reading their events in this order stays in cache. A column is brought into it when
-as many of its values have been read as it has; until then single values are taken from where they are.
+half as many of its values have been read as it has; until then single values are taken from where they are.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PlacedColumns:
     def gather(self, name: str, places: Array) -> pa.Array:
         """A column's values at the given places."""
         self._read[name] = self._read.get(name, 0) + places.size
-        if self._read[name] > len(self):
+        if 2 * self._read[name] > len(self):
             self.column(name)
         return take_places(*self.source(name, places))
 
