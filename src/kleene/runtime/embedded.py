@@ -128,8 +128,8 @@ def batches_of(events: pa.Table | pa.RecordBatchReader, rows: int = SLICE) -> It
 
 def joined_chunks(table: pa.Table) -> pa.Table:
     """A table with fewer chunks, if they are small."""
-    is_fine = table.num_columns and table.column(0).num_chunks > 1 + table.num_rows // SMALL
-    return table.combine_chunks() if is_fine else table
+    is_cut = table.num_columns and table.column(0).num_chunks > 1 + table.num_rows // SMALL
+    return table.combine_chunks() if is_cut else table
 
 
 def joined_batches(events: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
