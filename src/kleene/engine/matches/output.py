@@ -218,7 +218,7 @@ class EventHashes:
         self._known = self._unknown = np.empty(0, np.int64)
 
     def at(self, places: Array, column: Callable[[str], pa.Array] | None = None) -> tuple[Array, Array]:
-        """Hashes, and where in them those of the events at some places are; `column` gives columns that are at hand."""
+        """Hashes, and where in them those of the events at some places are; `column` gives columns gathered before."""
         self._asked += places.size
         is_few = WORTH_KEEPING * self._asked < len(self._events) or (column is not None and self._asked < len(self._events))
         if self._hashes is None and is_few and not self._is_tied(places):
