@@ -428,7 +428,8 @@ class CounterPass:
     def _count_all(self, room: Room) -> None:
         program = self._program
         carried = Carried() if self._carried is None else self._carried
-        if len(carried) or (self._carried is not None and self._until < EVER):
+        goes_on = self._carried is not None and self._until < EVER
+        if len(carried) or goes_on:
             for plan in self._shared.plans:
                 require_stable(plan, self._working, self._ts.size)
         cells, floats = carried.started(program, self._numbers)
@@ -436,7 +437,7 @@ class CounterPass:
         if any(self._added):
             self._before = [start_values(program, query, cells, floats) for query in range(len(program.wanted))]
         known = self._first
-        before, float_before = cells[: known.size].copy(), floats[: known.size].copy().view(np.int64)
+        before = (cells[: known.size].copy(), floats[: known.size].copy()) if goes_on else None
         prefixes.count_all(
             self._events,
             self._since if not any(self._added) else LONG_AGO,
@@ -447,10 +448,9 @@ class CounterPass:
             program.values,
             room.asked(),
         )
-        if self._carried is not None:
-            differ = (cells[: known.size] != before).any(axis=1) | (floats[: known.size].view(np.int64) != float_before).any(
-                axis=1
-            )
+        if before is not None:
+            differ = (cells[: known.size] != before[0]).any(axis=1)
+            differ |= (floats[: known.size].view(np.int64) != before[1].view(np.int64)).any(axis=1)
             changed = np.flatnonzero(differ & (known >= 0))
             carried.keep(self._keys, known[changed], self._numbers[changed], cells[changed], floats[changed])
 

@@ -159,7 +159,7 @@ def tally(masks: Array, counts: Array) -> None:
 def gather(values: Array, places: Array, out: Array) -> None:
     """`out = values[places]`."""
     for position in range(places.size):
-        out[position] = values[places[position]]
+        out[position] = values[np.uint64(places[position])]  # unsigned, as numba looks at the sign of any other index
 
 
 @kernel
