@@ -18,6 +18,9 @@ METHODS = {
 }
 
 
+TAKEN_BACK = "what a start event adds to the sums is taken back when it expires"
+
+
 SHARING = {
     "auto": "what they have in common is counted once, as far as that costs less",
     "prefix": "common prefixes are counted once",
@@ -28,8 +31,12 @@ SHARING = {
 def counter_lines(plan: CounterPlan) -> list[str]:
     """What is counted, and how."""
     lines = [_path(plan, path) for path in plan.paths]
+    if plan.compared is not None:
+        lines.append(f"sums over pairs with {plan.compared}, by the order of the values")
     if plan.bound.window is None:
-        lines.append("no window: one set of counters, nothing expires")
+        lines.append("no window: one set of counters, nothing expires" if plan.compared is None else "no window: nothing expires")
+    elif plan.compared is not None:
+        lines.append(f"window of {length_text(plan.bound)}: {TAKEN_BACK}")
     else:
         lines.append(f"window of {length_text(plan.bound)}: {METHODS[plan.options.window]}")
     if plan.partition:
@@ -45,6 +52,8 @@ def counter_distribution(plan: CounterPlan) -> str:
     window = plan.bound.window is not None
     if not window and plan.compares_texts:
         return "distribution: none: texts under MIN and MAX compare within one task only"
+    if not window and plan.compared is not None:
+        return "distribution: none: without a window any event may be compared with a later one"
     if plan.partition and not window:
         return f"distribution: by {', '.join(plan.partition)}, totals in one task (one task with fewer than four cores)"
     return "distribution: slices of time (one task for few events)"
