@@ -251,7 +251,7 @@ def test_counters_in_full() -> None:
         (
             "PATTERN SEQ(A a, B b) WHERE a.x != b.k AGG COUNT",
             None,
-            ["prefixes of a, b", "sums over pairs with a.x != b.k, by the order of the values", "no window: nothing expires"],
+            ["prefixes of a, b", "sums over pairs with a.x != b.k, by the order of the values", "no window: one set of counters, nothing expires"],
         ),
     ],
 )
@@ -262,9 +262,19 @@ def test_what_counters_count(text: str, plan: Any, lines: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "reasons"),
     [
-        ("PATTERN SEQ(A a, B b) WHERE a.x < b.x + 1 AGG COUNT WITHIN 9", ["a.x < b.x + 1 compares events, and a.x < b.x + 1 may leave"]),
-        ("PATTERN SEQ(A a, B b) WHERE b.x * 2.5 - a.x > 1 AGG COUNT WITHIN 9", ["b.x * 2.5 - a.x > 1 compares events, not one"]),
-        ("PATTERN SEQ(A a, B b, C c) WHERE a.k = c.k AGG COUNT WITHIN 9", ["a.k = c.k compares events, not one value of each"]),
+        (
+            "PATTERN SEQ(A a, B b)         (
+            "PATTERN SEQ(A a, B b) WHERE a.x < b.x + 1 AGG COUNT WITHIN 9",
+            ["a.x < b.x + 1 compares events, and a.x < b.x + 1 may leave 64 bits"],
+        ),
+        (
+            "PATTERN SEQ(A a, B b) WHERE b.x * 2.5 - a.x > 1 AGG COUNT WITHIN 9",
+            ["b.x * 2.5 - a.x > 1 compares events, not one value of each"],
+        ),
+        (
+            "PATTERN SEQ(A a, B b, C c) WHERE a.k = c.k AGG COUNT WITHIN 9",
+            ["a.k = c.k compares events, not one value of each of two neighbours"],
+        ),
         (
             "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x AGG COUNT WITHIN 9",
             ["a.x < b.x compares events, and so does another", "b.x < c.x compares events, and so does another"],

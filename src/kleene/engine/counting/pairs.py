@@ -58,11 +58,11 @@ class Pairs:
         self._sides = pairs.Sides(1 << first.bit, 1 << second.bit, mask_of(first.negatives))
         self._events, self._window, self._allowance = events, plan.window, allowance
         allowance.hold(8 * 12 * rows, "ranks of events, and what they are in pairs with")
-        self._ranks, self._sizes = self._ranked(plan, working, groups)
+        self._ranks, self._ranges, self._sizes = self._ranked(plan, working, groups)
         size = int(self._sizes.max()) + 1
         self._trees = pairs.Trees(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(rows, np.int64))
 
-    def _ranked(self, plan: CounterPlan, working: WorkingSet, groups: Groups) -> tuple[pairs.Ranks, Array]:
+    def _ranked(self, plan: CounterPlan, working: WorkingSet, groups: Groups) -> tuple[pairs.Ranks, pairs.Ranges, Array]:
         """The comparison as one of ranks, and the size of each block."""
         assert plan.compared is not None
         events, operator, rows = self._events, plan.compared.operator, self._events.ts.size
@@ -73,7 +73,7 @@ class Pairs:
         begin, end = low if operator in ("=", "!=") else np.zeros(rows, np.int64), low if operator in ("<", ">") else high
         if operator == "!=":
             begin, end = end, begin
-        ranks = pairs.Ranks(block, own, following, begin, end, operator == "!=")
+        ranks = pairs.Ranks(block, own, following)
         places = [np.flatnonzero(events.masks & side) for side in (self._sides.first, self._sides.second)]
         codes = _codes(plan, working, *(item if groups.is_one else groups.order.take(item) for item in places))
         known = [item != NO_CODE for item in codes]
@@ -82,7 +82,7 @@ class Pairs:
         )
         ranked = ~ranked if operator in (">", ">=") else ranked
         pairs.rank_values(ranked, np.argsort(ranked), int(np.count_nonzero(known[0])), at, sizes, low, high, ranks)
-        return ranks, sizes
+        return ranks, pairs.Ranges(begin, end, operator == "!="), sizes
 
     def points(self, slots: tuple[Slot, ...], weights: Weights, period: Period, rooms: Sequence[Room]) -> list[Points]:
         """The values of slots in each room: at triggers, and after expiries."""
@@ -165,7 +165,7 @@ class Pairs:
 
     def _sweep(self, addends: pairs.Addends, period: Period, rooms: Sequence[Room], modulus: int) -> list[Array]:
         self._trees.kept.fill(0)
-        fixed = (self._sides, self._ranks, self._sizes, addends, self._trees, modulus, self._window is not None)
+        fixed = (self._sides, self._ranks, self._ranges, self._sizes, addends, self._trees, modulus, self._window is not None)
         with np.errstate(over="ignore"):  # what leaves 64 bits comes back, or is found out
             pairs.count_pairs(self._events, period, *fixed, *(room.again() for room in rooms))
         return [room.points()[0].values[0].copy() for room in rooms]

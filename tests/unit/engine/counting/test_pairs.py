@@ -117,17 +117,14 @@ def test_sums_are_exact_or_refused_as_those_of_matches(window: int, bits: int) -
         try:
             return query.match(events, **ROLES, plan=plan).to_pylist()
         except DataError as error:
-            assert "64 bits" in str(error)
-            return None
+            return "64 bits" in str(error)
 
-    assert answer(COUNTED) == answer(MATCHED)
+    assert answer(COUNTED) == answer(MATCHED) is not False
 
 
 def test_the_ends_of_64_bits_compare() -> None:
     ends = [-(2**63), -(2**63) + 1, -1, 0, 2**63 - 2, 2**63 - 1]
-    same(
-        "PATTERN SEQ(A a, B b) WHERE a.w < b.w AGG COUNT WITHIN 30", stream(600, w=np.random.default_rng(1).choice(ends, 600))
-    )
+    same("PATTERN SEQ(A a, B b) WHERE a.w < b.w AGG COUNT WITHIN 30", stream(600, w=np.random.default_rng(1).choice(ends, 600)))
 
 
 def test_integers_compare_with_floats_as_floats() -> None:

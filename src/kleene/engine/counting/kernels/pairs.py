@@ -33,15 +33,19 @@ class Sides(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """The comparison of values as one of ranks, by place: a start event is in a pair with later events whose [begin, end) has
-    its rank or, if `inverse`, whose [begin, end) is [high, low) and does not.
-    """
+    """By place the block, and the rank of a start event in its own block and in the next one."""
 
     block: Array
     """Blocks that do not go on in the next one are followed by a number that is none's."""
     own: Array
     following: Array
-    """The rank in the next block."""
+
+
+class Ranges(NamedTuple):
+    """The ranks in its block of the start events that an event is in pairs with, by place: [begin, end); if `inverse`, all but
+    [end, begin).
+    """
+
     begin: Array
     end: Array
     inverse: bool
@@ -166,12 +170,12 @@ def turn_to(block: int, begin: int, end: int, sizes: Array, ranks: Ranks, addend
 
 
 @inlined
-def take_pair(place: int, size: int, waiting: Any, ranks: Ranks, value: Any, trees: Trees) -> Any:
+def take_pair(place: int, size: int, waiting: Any, ranges: Ranges, value: Any, trees: Trees) -> Any:
     """Completes pairs with an event; returns what start events in them add up to. `waiting` is the sum of all that wait."""
-    begin = ranks.begin[place]
-    end = ranks.end[place]
+    begin = ranges.begin[place]
+    end = ranges.end[place]
     found = below(trees.waiting, end) - below(trees.waiting, begin)
-    if ranks.inverse:
+    if ranges.inverse:
         found += waiting
         trees.complete[0] += value
     if begin == 0:
@@ -202,6 +206,7 @@ def count_pairs(
     period: Period,
     sides: Sides,
     ranks: Ranks,
+    ranges: Ranges,
     sizes: Array,
     addends: Addends,
     trees: Trees,
@@ -253,9 +258,9 @@ def count_pairs(
             forbidden = masks[place] & 0
             while last < end and events.rank[last] == events.rank[place]:
                 forbidden |= masks[last] & sides.between
-                if masks[last] & sides.second and ranks.end[last] >= 0:
+                if masks[last] & sides.second and ranges.end[last] >= 0:
                     value = addends.second[last]
-                    total += times(take_pair(last, size, waiting, ranks, value, trees), value, modulus)
+                    total += times(take_pair(last, size, waiting, ranges, value, trees), value, modulus)
                 last += 1
             if forbidden:
                 close(waits, place, block, size, ranks, addends, trees)
