@@ -251,7 +251,11 @@ def test_counters_in_full() -> None:
         (
             "PATTERN SEQ(A a, B b) WHERE a.x != b.k AGG COUNT",
             None,
-            ["prefixes of a, b", "sums over pairs with a.x != b.k, by the order of the values", "no window: one set of counters, nothing expires"],
+            [
+                "prefixes of a, b",
+                "sums over pairs with a.x != b.k, by the order of the values",
+                "no window: one set of counters, nothing expires",
+            ],
         ),
     ],
 )
@@ -263,7 +267,6 @@ def test_what_counters_count(text: str, plan: Any, lines: list[str]) -> None:
     ("text", "reasons"),
     [
         (
-            "PATTERN SEQ(A a, B b)         (
             "PATTERN SEQ(A a, B b) WHERE a.x < b.x + 1 AGG COUNT WITHIN 9",
             ["a.x < b.x + 1 compares events, and a.x < b.x + 1 may leave 64 bits"],
         ),
