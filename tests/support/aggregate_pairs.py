@@ -36,6 +36,7 @@ from kleene.engine.build import build_matcher
 from kleene.engine.counting import counters, pairs
 from kleene.engine.counting import program as count_program
 from kleene.engine.counting.kernels import counting, marking, totals
+from kleene.engine.counting.kernels import pairs as pair_kernels
 from kleene.interfaces.query import Query
 from kleene.language.printer import to_text
 from kleene.pattern.bind import bind
@@ -528,6 +529,12 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # The same for start events that are marked.
     "late-drop": broken(marking, "drop", "heads[ring]] <= limit", "heads[ring]] < limit"),
     "no-marked-reset": broken(marking, "run_over", "cells[target, s] = 0", "pass"),
+    # Of pairs that are compared, a start event is let go of late, waits on behind a forbidden event, forgets earlier blocks.
+    "late-pairs": broken(
+        pair_kernels, "count_pairs", "due) and head < place and ts[head] <=", "due) and head < place and ts[head] <"
+    ),
+    "open-pairs": broken(pair_kernels, "count_pairs", "if forbidden:", "if False:"),
+    "forgotten-pairs": broken(pair_kernels, "turn_to", "trees.kept[place] +=", "trees.kept[place] += 0 *"),
     # What a partition counted before stays in the total of its group.
     "stale-partitions": broken(totals, "put", " - into.current[slot, partition]", ""),
     # Expiry comes after the triggers of the same instant; its row stands beside theirs; simultaneous triggers come one by one.
