@@ -15,8 +15,8 @@ METHODS = {
     "auto": "counts of segments on two stacks, or start events marked one by one if that costs less",
     "stacks": "counts of segments on two stacks: the cost of an event does not grow with the live start events",
     "marking": "start events marked one by one, each with its own counters",
+    "pairs": "what a start event adds to the sums is taken back when it expires",
 }
-
 
 SHARING = {
     "auto": "what they have in common is counted once, as far as that costs less",
@@ -28,10 +28,14 @@ SHARING = {
 def counter_lines(plan: CounterPlan) -> list[str]:
     """What is counted, and how."""
     lines = [_path(plan, path) for path in plan.paths]
-    if plan.bound.window is None:
+    method: str = plan.options.window
+    if plan.compared is not None:
+        lines.append(f"sums over pairs with {plan.compared}, by the order of the values")
+        method = "pairs"
+    if plan.window is None:
         lines.append("no window: one set of counters, nothing expires")
     else:
-        lines.append(f"window of {length_text(plan.bound)}: {METHODS[plan.options.window]}")
+        lines.append(f"window of {length_text(plan.bound)}: {METHODS[method]}")
     if plan.partition:
         added = "" if plan.divided else ", whose values are added up"
         lines.append(f"counters for each {', '.join(plan.partition)}{added}")
@@ -42,9 +46,13 @@ def counter_lines(plan: CounterPlan) -> list[str]:
 
 def counter_distribution(plan: CounterPlan) -> str:
     """How several tasks count what no group divides."""
-    window = plan.bound.window is not None
+    window = plan.window is not None
     if not window and plan.compares_texts:
         return "distribution: none: texts under MIN and MAX compare within one task only"
+    if plan.compared is not None:
+        if not window:
+            return "distribution: none: without a window any event may be compared with a later one"
+        return "distribution: slices of time, each with the window before it (one task for few events or long windows)"
     if plan.partition and not window:
         return f"distribution: by {', '.join(plan.partition)}, totals in one task (one task with fewer than four cores)"
     return "distribution: slices of time (one task for few events)"

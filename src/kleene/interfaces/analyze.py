@@ -210,12 +210,15 @@ def _aggregate_contenders(
     query: Query, table: pa.Table, options: Options, matched: MatchThenAggregate | None
 ) -> tuple[Statistics | None, list[_Contender]]:
     """The alternatives to a plan of AGG: counters, and whatever finds the matches, as far as it can be estimated."""
+    from kleene.plan.counting.counters import is_counted
     from kleene.plan.patterns import is_lazy
 
-    window = query.logical.within is not None
-    ways = (("two stacks", "stacks"), ("marking", "marking")) if window else (("no window", "auto"),)
+    counted = _plan_or_none(query, table, options, {"mechanism": "counters"})
+    ways = (("two stacks", "stacks"), ("marking", "marking")) if query.logical.within is not None else (("no window", "auto"),)
+    if counted is not None and is_counted(counted) and counted.compared is not None:
+        ways = (("pairs", "auto"),)
     counters = [_Contender(f"counters ({name})", {"mechanism": "counters", "window": value}) for name, value in ways]
-    counters = [item for item in counters if _plan_or_none(query, table, options, item.plan) is not None]
+    counters = [] if counted is None else counters
     if matched is None:
         return None, [*counters, _Contender("matches", {"mechanism": "matches"})]
     assert is_lazy(matched.inner)
