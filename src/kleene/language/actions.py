@@ -322,14 +322,8 @@ class Actions(ClauseActions):
     def string(self, children: list[Any]) -> p.Expression:
         return p.Literal(str(children[0]), span=span_of(children[0]))
 
-    def true(self, children: list[Any]) -> p.Expression:
-        return p.Literal(True, span=span_of(children[0]))
-
-    def false(self, children: list[Any]) -> p.Expression:
-        return p.Literal(False, span=span_of(children[0]))
-
-    def null(self, children: list[Any]) -> p.Expression:
-        return p.Literal(None, span=span_of(children[0]))
+    def literal(self, children: list[Any]) -> p.Expression:
+        return p.Literal({"TRUE": True, "FALSE": False, "NULL": None}[children[0].type], span=span_of(children[0]))
 
     def timestamp(self, children: list[Any]) -> p.Expression:
         try:

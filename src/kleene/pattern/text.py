@@ -24,6 +24,7 @@ from kleene.pattern.operators import (
     Quantifier,
     Sequence,
     events,
+    parts_of,
 )
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, ReturnItem, Strategy, Window
 
@@ -87,9 +88,8 @@ def pattern_text(pattern: Pattern) -> str:
     """
     if isinstance(pattern, Event):
         return _event_text(pattern)
-    assert isinstance(pattern, Sequence | Conjunction | Disjunction)
-    word = {Sequence: "SEQ", Conjunction: "AND", Disjunction: "OR"}[type(pattern)]
-    return f"{word}({', '.join(pattern_text(part) for part in pattern.parts)})"
+    words: dict[type[Pattern], str] = {Sequence: "SEQ", Conjunction: "AND", Disjunction: "OR"}
+    return f"{words[type(pattern)]}({', '.join(map(pattern_text, parts_of(pattern)))})"
 
 
 def _event_text(event: Event) -> str:

@@ -37,7 +37,7 @@ from kleene.interfaces.why_not.report import Cause, Component, Count, Found, Ste
 from kleene.interfaces.why_not.stream import Stream, blocks_of, row_keys, shown
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.operators import Conjunction, Event, Pattern, Sequence, events
+from kleene.pattern.operators import Event, Pattern, events, parts_of
 from kleene.pattern.policies import LogicalQuery, ReturnItem, Unit, Window
 from kleene.pattern.predicates import Aggregate, Attribute, Element, Equivalence, Expression, Name, conjuncts, transform, walk
 from kleene.pattern.relax import Constraint, Demand, alone, base, constraints, steps, without
@@ -418,9 +418,9 @@ def _returning_rows(query: LogicalQuery, row: str) -> LogicalQuery:
 
 def _added(pattern: Pattern, before: Pattern) -> tuple[Pattern, ...]:
     """The parts of a pattern that come after the beginning of it."""
-    assert isinstance(pattern, Sequence | Conjunction)
-    known = before.parts if isinstance(before, type(pattern)) and before.parts[0] == pattern.parts[0] else (before,)
-    return pattern.parts[len(known) :]
+    parts, known = parts_of(pattern), parts_of(before)
+    shared = type(before) is type(pattern) and known[0] == parts[0]
+    return parts[len(known) if shared else 1 :]
 
 
 def _twice(bound: BoundQuery) -> Window:
