@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from kleene.explain.automata import length_text
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.policies import MatchAggregate
 from kleene.pattern.text import expression_text
 from kleene.plan.counting.counters import CounterPlan, Path
 from kleene.plan.operators import Negation
@@ -61,19 +60,19 @@ def _path(plan: CounterPlan, path: Path) -> str:
 def aggregation_lines(bound: BoundQuery, ahead: Iterable[Negation | None] = ()) -> list[str]:
     """The rows of AGG; over matches with the negation that ends them."""
     query = bound.query
-    lines = [f"{item.alias} = {_item(item)}" for item in query.aggregates]
+    lines = []
+    for item in query.aggregates:
+        computed = "COUNT" if item.variable is None else f"{item.function.upper()}({item.variable}.{item.attribute})"
+        lines.append(f"{item.alias} = {computed}")
     if query.group_by:
         lines.append(f"for each {', '.join(query.group_by)}")
-    lines.append(f"a row at every {_triggers(bound)}{_changes(bound)}")
+    changes = ", and when expiry changes a value" if query.emit_on_change and bound.window is not None else ""
+    lines.append(f"a row at every {_triggers(bound)}{changes}")
     for negation in filter(None, ahead):
         lines.extend(f"a match counts until {item.event.variable} comes" for item in negation.components)
     if query.having is not None:
         lines.append(f"having {expression_text(query.having)}")
     return lines
-
-
-def _item(item: MatchAggregate) -> str:
-    return "COUNT" if item.variable is None else f"{item.function.upper()}({item.variable}.{item.attribute})"
 
 
 def _triggers(bound: BoundQuery) -> str:
@@ -82,7 +81,3 @@ def _triggers(bound: BoundQuery) -> str:
         followed = {first for first, _ in branch.order}
         found.update((event.variable, None) for index, event in enumerate(branch.positives) if index not in followed)
     return " or ".join(found)
-
-
-def _changes(bound: BoundQuery) -> str:
-    return ", and when expiry changes a value" if bound.query.emit_on_change and bound.window is not None else ""

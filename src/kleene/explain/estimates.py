@@ -29,16 +29,10 @@ def choice_lines(plan: LazyPlan, branch: LazyBranch, statistics: Statistics) -> 
     """The alternatives of a branch with what they are expected to cost, the cheapest first."""
     from kleene.plan.lazy.choice import alternatives
 
-    rows = [
-        [
-            item.name,
-            order_text(branch, item.order),
-            number_text(item.evaluations),
-            number_text(item.partial_matches),
-            time_text(item.nanoseconds),
-        ]
-        for item in alternatives(plan, branch, statistics)
-    ]
+    rows = []
+    for item in alternatives(plan, branch, statistics):
+        costs = number_text(item.evaluations), number_text(item.partial_matches), time_text(item.nanoseconds)
+        rows.append([item.name, order_text(branch, item.order), *costs])
     return table([f"estimated {per_unit(plan.bound)}", "order", "evaluations", "partial matches", "time"], rows)
 
 

@@ -50,12 +50,9 @@ def queries_html(texts: Iterable[tuple[str, str]]) -> str:
 
 def plan_html(text: str, *pictures: str) -> str:
     """The text of a plan, and its pictures, SVG documents, below it."""
-    images = (f'<img alt="the plan as a picture" src="data:image/svg+xml;base64,{_encoded(svg)}">' for svg in pictures)
+    encoded = (b64encode(svg.encode()).decode() for svg in pictures)
+    images = (f'<img alt="the plan as a picture" src="data:image/svg+xml;base64,{image}">' for image in encoded)
     return f"<div><pre>{escape(text)}</pre>{''.join(images)}</div>"
-
-
-def _encoded(svg: str) -> str:
-    return b64encode(svg.encode()).decode()
 
 
 class _Drawn(Protocol):

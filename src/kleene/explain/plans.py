@@ -11,7 +11,6 @@ from kleene.explain.estimates import choice_lines, statistics_lines
 from kleene.explain.lazy_automata import scope_of, tree_size, unordered_alike
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import Strategy
-from kleene.pattern.predicates import Expression
 from kleene.pattern.text import expression_text, query_text
 from kleene.plan.aggregation import MatchThenAggregate
 from kleene.plan.automaton.automaton import Automaton
@@ -100,8 +99,9 @@ def _stack_scan(plan: StackPlan, stacks: Stacks) -> list[str]:
 
 
 def _nfa_operators(plan: NfaPlan) -> list[Operator]:
-    found = [("TF  transformation", [*_transformation(plan, plan.positives), *_compressed(plan)])]
-    found += _after_matching(plan)
+    found = [("TF  transformation", _transformation(plan, plan.positives)), *_after_matching(plan)]
+    if plan.output == "compressed":
+        found[0][1].append("compressed: the shared match buffer as data, a row per partition and block")
     graphs = [state_graph(plan.bound, branch) for branch in plan.bound.branches]
     for number, (branch, graph) in enumerate(zip(plan.branches, graphs, strict=True), 1):
         found.append((f"NFA automaton{_of_branch(plan, number)}", _automaton(plan, branch, graph)))
@@ -127,10 +127,6 @@ def _negations(plan: MatchPlan) -> list[Operator]:
 
 def _of_branch(plan: MatchPlan, number: int) -> str:
     return f" of alternative {number}" if len(plan.branches) > 1 else ""
-
-
-def _compressed(plan: NfaPlan) -> list[str]:
-    return ["compressed: the shared match buffer as data, a row per partition and block"] if plan.output == "compressed" else []
 
 
 def _non_overlap(plan: MatchPlan) -> list[str]:
@@ -172,17 +168,10 @@ def _runs(plan: NfaPlan) -> list[str]:
 def _looks_back(automaton: Automaton) -> str:
     """Why the runs of an automaton are not merged: a condition reads the elements of a variable again, one by one."""
     for component in automaton.components:
-        own = component.variable
-        for edge, conditions in (
-            ("begin", component.begin),
-            ("take", component.take),
-            ("element", component.element),
-            ("proceed", component.proceed),
-        ):
-            for item in conditions:
-                again = [name for name in item.quantified if name != own or edge == "proceed"]
-                if again:
-                    return f"{expression_text(item.expression)} reads all elements of '{again[0]}' again"
+        for item in (*component.begin, *component.take, *component.element, *component.proceed):
+            again = [name for name in item.quantified if name != component.variable or item in component.proceed]
+            if again:
+                return f"{expression_text(item.expression)} reads all elements of '{again[0]}' again"
     return "the plan switches it off"
 
 
@@ -305,7 +294,8 @@ def _tests(plan: Plan) -> list[str]:
     lines = []
     for event, predicates in plan.scanned:
         shown = f"!({_event(event)})" if event.negated else _event(event) + ("[]" if event.is_kleene else "")
-        lines.append(shown + _where(predicates))
+        asked = " AND ".join(map(expression_text, predicates))
+        lines.append(f"{shown} where {asked}" if asked else shown)
     return lines
 
 
@@ -347,10 +337,6 @@ def _interval(plan: Plan, component: NegativeComponent, positives: Sequence[Even
     low = one_of("max", ends) if ends else f"{last}.{time} - {length_text(plan.bound)}"
     high = one_of("min", starts) if starts else f"{first}.{time} + {length_text(plan.bound)}"
     return f"({low}, {high})"
-
-
-def _where(predicates: tuple[Expression, ...]) -> str:
-    return " where " + " AND ".join(expression_text(item) for item in predicates) if predicates else ""
 
 
 def _event(event: Event) -> str:

@@ -4,9 +4,11 @@ cost beside the plans that need no search.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from kleene.common.terminal import plural
 from kleene.explain.estimates import number_text, table, time_text
 from kleene.pattern.predicates import Attribute, Expression, Name, transform
 from kleene.pattern.text import expression_text, type_text
@@ -85,18 +87,17 @@ def _counted_leaves(plan: SharedPlan, root: Root, known: SharedStatistics) -> tu
 def explain_shared(plan: SharedPlan, unit: str = "unit of the clock", ticks: int = 1) -> str:
     """A shared plan as text; `unit` is the number of clock ticks that costs are given for."""
     queries = len({root.clause.query for root in plan.roots})
-    head = f"{_counted(queries, 'query', 'queries')} in one {plan.kind}, planned by {plan.search}"
+    head = f"{plural(queries, 'query', 'queries')} in one {plan.kind}, planned by {plan.search}"
     if plan.steps:
-        head += f": {_counted(plan.steps, 'step', 'steps')} in {plan.seconds:.2g} s"
-    lines = [head, "", *_costs(plan, unit, ticks), "", *_nodes(plan), "", *_queries(plan)]
-    return "\n".join(lines)
+        head += f": {plural(plan.steps, 'step')} in {plan.seconds:.2g} s"
+    return "\n".join([head, "", *_costs(plan, unit, ticks), "", *_nodes(plan), "", *_queries(plan)])
 
 
 def explain_passes(passes: Passes, read: Sequence[str] = ()) -> str:
     """The passes of queries that read the same events, and composite events of some types, as text."""
     queries, count = len(passes.keys) + len(passes.alone), len(passes.passes) + len(passes.alone)
     over = " and ".join(["the events", *dict.fromkeys(read)])
-    lines = [f"{_counted(queries, 'query', 'queries')} in {_counted(count, 'pass', 'passes')} over {over}", ""]
+    lines = [f"{plural(queries, 'query', 'queries')} in {plural(count, 'pass', 'passes')} over {over}", ""]
     rows = [[", ".join(item.keys) or "nothing", named(item.queries), _reason(item, passes)] for item in passes.passes]
     rows += [["", name, reason] for name, reason in passes.alone.items()]
     lines += table(["pass", "shuffled by", "queries", "why"], [[str(number), *row] for number, row in enumerate(rows, start=1)])
@@ -116,15 +117,8 @@ def _too_few(passes: Passes) -> list[str]:
     """The keys that queries have in common, but share no pass by."""
     spread = passes.spread
     few = [name for name in contested(passes.keys) if not spread.suffices(frozenset([name]))]
-    tasks = _counted(spread.tasks, "task", "tasks")
-    return [
-        f"{name}: {_counted(spread.values[name], 'value', 'values')} seen, too few to divide the work of {tasks}"
-        for name in few
-    ]
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+    tasks = plural(spread.tasks, "task")
+    return [f"{name}: {plural(spread.values[name], 'value')} seen, too few to divide the work of {tasks}" for name in few]
 
 
 def _costs(plan: SharedPlan, unit: str, ticks: int) -> list[str]:
@@ -166,9 +160,7 @@ def _queries(plan: SharedPlan) -> list[str]:
 
 def root_labels(plan: SharedPlan) -> list[str]:
     """For each clause the name of its query, and which alternative it is if the query has several."""
-    counts: dict[str, int] = {}
-    for root in plan.roots:
-        counts[root.clause.query] = counts.get(root.clause.query, 0) + 1
+    counts = Counter(root.clause.query for root in plan.roots)
     return [
         root.clause.query if counts[root.clause.query] == 1 else f"{root.clause.query} ({root.clause.branch + 1})"
         for root in plan.roots
@@ -202,12 +194,12 @@ def leaf_name(leaf: Leaf) -> str:
 
 def leaf_text(leaf: Leaf, label: str) -> str:
     """A leaf with its predicates."""
-    texts = sorted(expression_text(transform(item, _bare)) for item in leaf.predicates)
+
+    def bare(node: Expression) -> Expression:
+        return Name(node.name) if isinstance(node, Attribute) else node
+
+    texts = sorted(expression_text(transform(item, bare)) for item in leaf.predicates)
     return f"{label}[{' AND '.join(texts)}]" if texts else label
-
-
-def _bare(node: Expression) -> Expression:
-    return Name(node.name) if isinstance(node, Attribute) else node
 
 
 def labels(leaves: Sequence[Leaf], chosen: Sequence[int]) -> list[str]:

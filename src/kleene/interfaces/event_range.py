@@ -58,8 +58,8 @@ class Range:
         """The events of a DataFrame in the range: one job, and no more rows than may be asked about."""
         from pyspark.sql import functions as f
 
+        from kleene.pattern.text import quoted
         from kleene.runtime.spark.frame import worker_interpreter
-        from kleene.runtime.spark.push_down import quoted
 
         for name, value in self.keys.items():
             frame = frame.where(f.col(quoted(name)) == f.lit(value.as_py()))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from kleene.common.errors import BindingError, DataError, PlanningError, Problem, nearest
 from kleene.common.schema import schema_of_arrow
 from kleene.interfaces.functions import functions_of
-from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
+from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame, table_of
 from kleene.interfaces.options import (
     EventOptions,
     ExploreOptions,
@@ -259,18 +259,15 @@ class Query:
         >>> [len(step.accepted) for step in traced.steps]
         [0, 0, 3]
         """
-        import pyarrow as pa
-
         from kleene.explain.trace import trace
-        from kleene.runtime.embedded import event_stream, in_stream_order
+        from kleene.runtime.embedded import in_stream_order
 
         if is_spark_frame(events):
             raise DataError(Problem("a trace is made of a small table, not of a Spark DataFrame", hint="pass events.toArrow()"))
         given = options_of(options)
         if given.plan is None:
             given = replace(given, plan={"mechanism": "nfa"})
-        stream = event_stream(events)
-        table = stream if isinstance(stream, pa.Table) else stream.read_all()
+        table = table_of(events)
         plan = self.plan_for(table.schema, given)
         if label is not None and label not in table.schema.names:
             message = f"label column '{label}' is not a column of the events"

@@ -333,13 +333,12 @@ def _timestamp(text: str) -> dt.datetime:
     return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
 
 
-def _pairs(text: str, path: Path, number: int) -> dict[str, str]:
+def _pairs(text: str, path: Path, number: int, form: re.Pattern[str] = PAIR) -> dict[str, str]:
     """`a=1 b='x y'` as raw texts by name."""
-    found = {match[1]: match[2] for match in PAIR.finditer(text)}
-    left = PAIR.sub("", text).strip()
+    left = form.sub("", text).strip()
     if left:
         raise _error(path, number, f"expected name=value, found '{left}'")
-    return found
+    return {match[1]: match[2] for match in form.finditer(text)}
 
 
 def _events(block: _Block, settings: _Settings, path: Path) -> list[Row]:
@@ -524,11 +523,8 @@ def _inspected(
 
 
 def _run_pairs(line: str, path: Path, number: int) -> Row:
-    left = RUN_PAIR.sub("", line).strip()
-    if left:
-        raise _error(path, number, f"expected name=value, found '{left}'")
-    pairs = {match[1]: match[2] for match in RUN_PAIR.finditer(line)}
-    return {name: text if name in RUN_TEXTS else value_of(text) for name, text in pairs.items()}
+    pairs = _pairs(line, path, number, RUN_PAIR).items()
+    return {name: text if name in RUN_TEXTS else value_of(text) for name, text in pairs}
 
 
 def _labels(line: str, path: Path, number: int) -> Labels:

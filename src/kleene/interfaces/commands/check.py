@@ -29,9 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_others(parser)
     shared.add_functions(parser)
     parser.add_argument("--events", metavar="FILE", help="a Parquet, CSV or NDJSON file whose columns the query must fit")
-    parser.add_argument(
-        "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns themselves, such as ts:timestamp,id:string"
-    )
+    shared.add_columns(parser, "the columns themselves, such as ts:timestamp,id:string")
     shared.add_options(parser, EVENTS)
     shared.add_options(parser)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
+from kleene.common.terminal import plural
 from kleene.pattern.relax import Constraint, Demand
 from kleene.pattern.text import value_text
 
@@ -43,8 +44,7 @@ class Count:
         """
         if self.number == 0:
             return f"no {one}" if self.exact else f"no {one} found, but not all were looked at"
-        noun = one if self.number == 1 else many
-        return f"{'' if self.exact else 'at least '}{self.number:,} {noun}"
+        return ("" if self.exact else "at least ") + plural(self.number, one, many)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class WhyNot:
         yield head, list(self._stopped())
 
     def _summary(self) -> Iterator[str]:
-        found = f"{self.events:,} {'event' if self.events == 1 else 'events'}"
+        found = plural(self.events, "event")
         if self.scope:
             found += f" {self.scope}"
         if self.events:
@@ -209,17 +209,14 @@ class WhyNot:
             "bad_rows": self.bad_rows,
             "first": _plain(self.first),
             "last": _plain(self.last),
-            "rows": None if self.rows is None else _count(self.rows),
-            "matches": _count(self.matches),
-            "components": [
-                {name: getattr(item, name) for name in ("variable", "text", "negated", "optional", "events", "passing")}
-                for item in self.components
-            ],
+            "rows": None if self.rows is None else asdict(self.rows),
+            "matches": asdict(self.matches),
+            "components": [asdict(item) for item in self.components],
             "progress": [[_step(step) for step in steps] for steps in self.progress],
             "causes": [
                 {
                     "constraints": [{"kind": item.demand.value, "text": item.text} for item in cause.constraints],
-                    "near_misses": _count(cause.count),
+                    "near_misses": asdict(cause.count),
                     "nearest": [_plain_found(found) for found in cause.nearest],
                 }
                 for cause in self.causes
@@ -229,10 +226,10 @@ class WhyNot:
 
 
 def _available(item: Component) -> tuple[str, ...]:
-    events = f"{item.events:,} {'event' if item.events == 1 else 'events'}"
+    events = plural(item.events, "event")
     if item.passing == item.events:
         return (events,)
-    return events, f"{item.passing:,} {'meets' if item.passing == 1 else 'meet'} the conditions on one event"
+    return events, f"{plural(item.passing, 'meets', 'meet')} the conditions on one event"
 
 
 def _progress(steps: Sequence[Step]) -> Iterator[str]:
@@ -266,17 +263,13 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
 
 
-def _count(count: Count) -> dict[str, Any]:
-    return {"number": count.number, "exact": count.exact}
-
-
 def _step(step: Step) -> dict[str, Any]:
     return {
         "pattern": step.text,
         "part": step.part,
         "conditions": list(step.demands),
         "window": step.window,
-        "matches": _count(step.matches),
+        "matches": asdict(step.matches),
         "latest": None if step.latest is None else _plain_found(step.latest),
     }
 

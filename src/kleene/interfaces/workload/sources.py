@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import DataError, KleeneError, Problem, render
-from kleene.interfaces.inputs import is_spark_frame
+from kleene.interfaces.inputs import is_spark_frame, table_of
 from kleene.interfaces.query import Query, query
 from kleene.pattern.registered import Function
 from kleene.runtime.rules.files import (
@@ -163,11 +163,8 @@ def _arrow_table(source: Any) -> pa.Table:
 
     if is_spark_frame(source):
         return typed_queries(source.select(*query_columns(source.columns)).toArrow())
-    from kleene.runtime.embedded import event_stream
-
     try:
-        stream = event_stream(source)
-        table = stream if isinstance(stream, pa.Table) else stream.read_all()
+        table = table_of(source)
     except pa.ArrowException as error:
         raise DataError(f"cannot read the table of queries: {error}") from error
     return typed_queries(table.select(query_columns(table.column_names)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +16,14 @@ from pyspark.sql.functions import monotonically_increasing_id
 from pyspark.sql.types import StringType
 
 from kleene.common.columns import free_name
+from kleene.engine.matcher import Metrics
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.registered import Function
+from kleene.pattern.text import quoted
 from kleene.plan.contract import Plan
+from kleene.runtime.embedded import dropped_at_limits
 from kleene.runtime.spark.functions import pickled
-from kleene.runtime.spark.push_down import quoted
 from kleene.runtime.spark.schemas import to_arrow
 
 if TYPE_CHECKING:
@@ -125,6 +128,13 @@ def named_batches(plan: Shuffled, types: tuple[str, ...] | None = None) -> Resto
         return pa.RecordBatch.from_arrays(arrays, list(plan.columns))
 
     return restored
+
+
+def warn_of_dropped(metrics: Metrics, result: str = "the result") -> None:
+    """Says in the executor's log what a task has dropped at the limits."""
+    dropped = dropped_at_limits(metrics)
+    if dropped:
+        warnings.warn(f"{dropped} in one task; {result} is incomplete", stacklevel=1)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import (
@@ -26,6 +27,7 @@ from pyspark.sql.types import (
 
 from kleene.common.schema import EventSchema
 from kleene.pattern import predicates as p
+from kleene.pattern.text import quoted
 from kleene.plan.analysis.keys import key_attributes
 from kleene.plan.contract import ScannedPlan
 from kleene.plan.counting.counters import anonymous
@@ -67,7 +69,7 @@ def relevant_rows(plans: Sequence[ScannedPlan], frame: DataFrame) -> Column | No
     for plan, types, predicates in tests.values():
         conditions = [condition for item in predicates if (condition := push_down(item, plan, frame)) is not None]
         if conditions:
-            pushed.append((types, reduce(lambda left, right: left & right, conditions)))
+            pushed.append((types, all_of(conditions)))
         elif schema.type is None:
             return None
         else:
@@ -136,12 +138,10 @@ def push_down(node: p.Expression, plan: ScannedPlan, frame: DataFrame) -> Any:
     """A predicate on one event as a Spark condition that holds at least where the predicate does; None if it is not pushed."""
     if isinstance(node, p.And):
         parts = [condition for item in node.operands if (condition := push_down(item, plan, frame)) is not None]
-        return reduce(lambda left, right: left & right, parts) if parts else None
+        return all_of(parts) if parts else None
     if isinstance(node, p.Or):
         alternatives = [push_down(item, plan, frame) for item in node.operands]
-        return (
-            None if any(item is None for item in alternatives) else any_of([item for item in alternatives if item is not None])
-        )
+        return None if any(item is None for item in alternatives) else any_of(alternatives)
     if isinstance(node, p.Not):
         exact = push_down(node.operand, plan, frame) if isinstance(node.operand, p.In | p.IsNull | p.Comparison) else None
         return None if exact is None or _reads_floats(node, frame) else ~exact
@@ -205,9 +205,9 @@ def _sometimes_lacks(plan: ScannedPlan, attribute: p.Attribute) -> bool:
 
 def any_of(conditions: list[Column]) -> Column:
     """Where one of the conditions holds."""
-    return reduce(lambda left, right: left | right, conditions)
+    return reduce(or_, conditions)
 
 
-def quoted(name: str) -> str:
-    """A column's name as Spark reads it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
+def all_of(conditions: list[Column]) -> Column:
+    """Where all of the conditions hold."""
+    return reduce(and_, conditions)
