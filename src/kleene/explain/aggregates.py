@@ -1,4 +1,4 @@
-"""Plans of AGG as text: how the aggregates are computed, and why so."""
+"""Plans of AGG as text: how the aggregates are computed, and why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHARING = {
 
 
 def counter_lines(plan: CounterPlan) -> list[str]:
-    """What is counted, and how."""
+    """The lines about counters: what they count, and how."""
     lines = [_path(plan, path) for path in plan.paths]
     if plan.bound.window is None:
         lines.append("no window: one set of counters, nothing expires")
@@ -40,7 +40,7 @@ def counter_lines(plan: CounterPlan) -> list[str]:
 
 
 def counter_distribution(plan: CounterPlan) -> str:
-    """How several tasks count what no group divides."""
+    """How the counting is divided among tasks where no GROUP BY attribute divides it."""
     window = plan.bound.window is not None
     if not window and plan.compares_texts:
         return "distribution: none: texts under MIN and MAX compare within one task only"
@@ -58,7 +58,7 @@ def _path(plan: CounterPlan, path: Path) -> str:
 
 
 def aggregation_lines(bound: BoundQuery, ahead: Iterable[Negation | None] = ()) -> list[str]:
-    """The rows of AGG; over matches with the negation that ends them."""
+    """The lines about the rows of AGG; `ahead` is the negation that ends contributing matches."""
     query = bound.query
     lines = []
     for item in query.aggregates:

@@ -1,7 +1,7 @@
-"""How queries and plans show themselves in a notebook: HTML with their text, and a plan's picture below it.
+"""Queries and plans in a notebook: HTML with their text, and a plan's picture below it.
 
-All text is escaped, whoever wrote it. A picture is an image of its own: neither its styles nor its ids can meet those of the
-page or of other pictures, and nothing in it can run. Colours are readable on light and on dark pages.
+All text is escaped. A picture is a separate image: its styles and ids cannot clash with those of the page or of other pictures,
+and nothing in it can run. Colours are readable on light and on dark pages.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Drawn(Protocol):
 
 
 class Shown:
-    """What has a text and a picture, and is shown with both in a notebook."""
+    """Base of what a notebook shows as text with a picture."""
 
     __slots__ = ()
 

@@ -236,6 +236,12 @@ def conjuncts(expression: Expression | None) -> tuple[Expression, ...]:
     return expression.operands if isinstance(expression, And) else (expression,)
 
 
+def mirrored(comparison: Comparison) -> Comparison:
+    """A comparison with its sides exchanged, which says the same."""
+    operator = comparison.operator.translate(str.maketrans("<>", "><"))
+    return replace(comparison, operator=operator, left=comparison.right, right=comparison.left)
+
+
 def push_not(expression: Expression) -> Expression:
     """A NOT of AND, OR or NOT, pushed one step towards the atoms (De Morgan); anything else unchanged."""
     if not isinstance(expression, Not):

@@ -67,7 +67,7 @@ def _verify_automaton(draft: Draft, pattern: Branch, branch: AutomatonBranch) ->
 def _on_edges(automaton: Automaton) -> Iterator[Expression]:
     for component in automaton.components:
         yield from (*component.scan_begin, *component.scan_take)
-    yield from (condition.expression for condition in automaton.conditions())
+    yield from (condition.expression for _, _, condition in automaton.sites)
 
 
 def _verify_negation(draft: Draft, pattern: Branch, negation: Negation | None) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import DataError, Problem
+from kleene.common.errors import DataError, Problem, decoded_text
 from kleene.interfaces.options import FLAGS, LIMITS, OPTIONS, allowed
 
 if TYPE_CHECKING:
@@ -162,11 +162,11 @@ def query_text(text: str | None, source: str | None) -> tuple[str, str]:
     if source is None:
         raise UsageError("a query is required: a file, `-` for standard input, or -q TEXT")
     if source == "-":
-        return "query", _decode(sys.stdin.buffer.read(), "standard input")
+        return "query", decoded_text(sys.stdin.buffer.read(), "standard input")
     path = Path(source)
     if not path.exists() and source.lstrip()[:7].upper().startswith(("PATTERN", "EVENT ")):
         raise UsageError(f"there is no file {source!r}; a query on the command line goes after -q")
-    return path.stem, _decode(path.read_bytes(), source)
+    return path.stem, decoded_text(path.read_bytes(), source)
 
 
 def run_queries(name: str, text: str, others: list[str], functions: Sequence[Function] = ()) -> Workload:
@@ -378,13 +378,6 @@ def options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _json(path: str) -> Any:
     try:
-        return json.loads(_decode(Path(path).read_bytes(), path))
+        return json.loads(decoded_text(Path(path).read_bytes(), path))
     except json.JSONDecodeError as error:
         raise DataError(f"{path}: not JSON: {error}") from error
-
-
-def _decode(raw: bytes, source: str) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{source}: not UTF-8 text (byte {error.start} is 0x{raw[error.start]:02x})") from error

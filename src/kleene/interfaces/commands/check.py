@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kleene.interfaces.commands import arguments as shared
@@ -13,8 +12,6 @@ from kleene.interfaces.options import EVENTS, options_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from kleene.pattern.policies import LogicalQuery
 
 HELP = "check a query, alone or against the columns of events"
 DESCRIPTION = (
@@ -41,20 +38,17 @@ def run(arguments: argparse.Namespace) -> int:
     arrow = _arrow_schema(arguments)
     name, text = shared.query_text(arguments.query, arguments.source)
 
-    from kleene.language.parser import parse
-    from kleene.language.printer import to_text
-    from kleene.pattern.validate import validate
+    from kleene.interfaces.query import query
 
     functions = shared.functions(arguments)
-    query = replace(parse(text, name=name), functions=functions)
-    validate(query)
+    asked = query(text, name=name, functions=functions)
     if arguments.others:
         queries = shared.run_queries(name, text, arguments.others, functions)
         if arrow is not None:
             queries.plans_for(arrow, **shared.options(arguments))  # the plans of the others define what they return
     elif arrow is not None:
-        _bind(arguments, query, arrow)
-    put(to_text(query))
+        asked.bound_to(arrow, options_of(shared.options(arguments)))
+    put(asked)
     return 0
 
 
@@ -71,12 +65,3 @@ def _arrow_schema(arguments: argparse.Namespace) -> pa.Schema | None:
     from kleene.runtime.files import open_events
 
     return open_events(arguments.events).schema
-
-
-def _bind(arguments: argparse.Namespace, query: LogicalQuery, arrow: pa.Schema) -> None:
-    from kleene.common.schema import schema_of_arrow
-    from kleene.pattern.bind import bind
-
-    given = options_of(shared.options(arguments))
-    schema = schema_of_arrow(arrow, time=given.time, type=given.type, order_by=given.order_by, types=given.schema)
-    bind(query, schema, partition_by=given.partition_by, params=given.params)

@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
 from typing import Any
 
-from kleene.common.errors import KleeneError, PlanningError, Problem, nearest
+from kleene.common.errors import PlanningError, Problem, nearest
 from kleene.common.schema import EventSchema
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.predicates import Comparison, Expression
+from kleene.pattern.predicates import Comparison, Expression, mirrored
 from kleene.pattern.text import expression_text
 
 UNKNOWN_SELECTIVITY = 0.5
@@ -28,7 +28,6 @@ UNKNOWN_SELECTIVITY = 0.5
 FINEST_SELECTIVITY = 1 / 1024
 """Selectivities below this one are alike: a sample hardly tells them apart."""
 
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _QUOTED = re.compile(r"('(?:[^']|'')*'|`(?:[^`]|``)*`)")
 
 
@@ -100,13 +99,7 @@ class Statistics:
 
     def to_json(self) -> dict[str, Any]:
         """The statistics as a JSON object."""
-        return {
-            "rates": dict(self.rates),
-            "selectivities": dict(self.selectivities),
-            "same_partition": self.same_partition,
-            "span": self.span,
-            "events": self.events,
-        }
+        return asdict(self)
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Statistics:
@@ -122,17 +115,12 @@ class Statistics:
         return found
 
     @staticmethod
-    def from_mapping(
-        given: Mapping[str, Any],
-        variables: Iterable[str],
-        conditions: Iterable[Expression],
-        canonical: Callable[[str], str] | None = None,
-    ) -> Statistics:
+    def from_mapping(given: Mapping[str, Any], variables: Iterable[str], conditions: Iterable[Expression]) -> Statistics:
         """What a user gave, as `{"rates": {"a": 20}, "selectivities": {"a.x < b.x": 0.1}}`, for a query with these variables
         and conditions.
 
-        A condition is known by its text, whatever the white space and whichever side of a comparison comes first; `canonical`
-        makes a text that of the language's printer. All problems are reported together.
+        A condition is known by its text, whatever the white space and whichever side of a comparison comes first. All problems
+        are reported together.
         """
         problems: list[Problem] = []
         found = _read(given, problems)
@@ -145,7 +133,7 @@ class Statistics:
         texts = _texts(conditions)
         selectivities: dict[str, float] = {}
         for text, value in found.selectivities.items():
-            known = texts.get(_compact(_canonical(text, canonical)))
+            known = texts.get(_compact(text))
             if known is None:
                 message = f"a selectivity is given for '{text}', which is no condition between events"
                 problems.append(Problem(message, hint=nearest(text, texts.values()) or "the query has none"))
@@ -217,18 +205,8 @@ def _texts(conditions: Iterable[Expression]) -> dict[str, str]:
         text = expression_text(condition)
         found[_compact(text)] = text
         if isinstance(condition, Comparison):
-            mirrored = replace(condition, operator=_MIRRORED[condition.operator], left=condition.right, right=condition.left)
-            found.setdefault(_compact(expression_text(mirrored)), text)
+            found.setdefault(_compact(expression_text(mirrored(condition))), text)
     return found
-
-
-def _canonical(text: str, canonical: Callable[[str], str] | None) -> str:
-    if canonical is None:
-        return text
-    try:
-        return canonical(text)
-    except KleeneError:
-        return text
 
 
 def _compact(text: str) -> str:

@@ -12,18 +12,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import (
-    BooleanType,
-    ByteType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    TimestampType,
-)
+from pyspark.sql import types as spark_types
 
 from kleene.common.schema import EventSchema
 from kleene.pattern import predicates as p
@@ -36,8 +25,8 @@ from kleene.runtime.spark.functions import pickled
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-INTEGERS = (ByteType, ShortType, IntegerType, LongType)
-FLOATS = (FloatType, DoubleType)
+INTEGERS = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
+FLOATS = (spark_types.FloatType, spark_types.DoubleType)
 
 PUSHED_VALUES = 10
 """Of a longer list Spark pushes only the range down to Parquet (`spark.sql.parquet.pushdown.inFilterThreshold`)."""
@@ -103,7 +92,7 @@ def of_types(schema: EventSchema, frame: DataFrame, types: tuple[str, ...]) -> C
     assert schema.type is not None
     column = frame[quoted(schema.type)]
     values: list[Any] = list(types)
-    if not isinstance(frame.schema[schema.type].dataType, StringType):
+    if not isinstance(frame.schema[schema.type].dataType, spark_types.StringType):
         values = [int(name) for name in types if name.lstrip("-").isdigit()]
     return any_of(
         [column.isin(values[begin : begin + PUSHED_VALUES]) for begin in range(0, max(len(values), 1), PUSHED_VALUES)]
@@ -170,20 +159,20 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _comparable(node: p.Expression, kind: DataType) -> bool:
+def _comparable(node: p.Expression, kind: spark_types.DataType) -> bool:
     """Whether Spark compares a column of this type with the constant exactly as the engine does."""
     if not isinstance(node, p.Literal) or node.value is None:
         return False
     value = node.value
     if isinstance(value, bool):
-        return isinstance(kind, BooleanType)
+        return isinstance(kind, spark_types.BooleanType)
     if isinstance(value, int):
         return isinstance(kind, (*INTEGERS, *FLOATS)) and abs(value) < 1 << 53
     if isinstance(value, float):
         return isinstance(kind, FLOATS) and value == value
     if isinstance(value, str):
-        return kind == StringType()
-    return isinstance(value, dt.datetime) and isinstance(kind, TimestampType)
+        return kind == spark_types.StringType()
+    return isinstance(value, dt.datetime) and isinstance(kind, spark_types.TimestampType)
 
 
 def _constant(node: p.Expression) -> Any:
