@@ -162,7 +162,6 @@ class Trace:
     steps: tuple[Step, ...]
 
     def after(self, event: str) -> Step:
-        """The step of an event."""
         return next(step for step in self.steps if step.event == event)
 
     def __str__(self) -> str:

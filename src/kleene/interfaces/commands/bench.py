@@ -25,7 +25,6 @@ EXTRAS = ("duckdb", "matplotlib", "polars", "pyspark")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument("suites", metavar="SUITE", nargs="*", help="suites to run; --list names them")
     parser.add_argument("--list", action="store_true", help="show the suites and their experiments, run nothing")
     parser.add_argument("--quick", action="store_true", help="the headlines of each suite over few events, in seconds")

@@ -20,7 +20,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument("source", metavar="QUERY", nargs="?", help="the query's file, or - for standard input")
     shared.add_query(parser)
     shared.add_others(parser)

@@ -32,7 +32,6 @@ _ROWS_SHOWN = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument("--events", metavar="N", type=int, default=200_000, help="number of readings (default 200000)")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="seed of the day (default 0)")
     parser.add_argument("--data", metavar="DIR", default="demo-data", help="where the day is written (default: ./demo-data)")

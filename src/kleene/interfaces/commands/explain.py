@@ -19,7 +19,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.usage = "kleene explain (QUERY | -q TEXT) (EVENTS | --columns NAME:TYPE,...) --time COLUMN [options]"
     shared.add_inputs(parser, "then the events", metavar="QUERY [EVENTS]", nargs="*")
     shared.add_others(parser)

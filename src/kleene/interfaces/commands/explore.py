@@ -26,7 +26,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.usage = "kleene explore (QUERY | FOLDER | -q TEXT) EVENTS [EVENTS ...] --time COLUMN -o FILE.html [options]"
     words = "the query's file (or -) or a folder of queries, unless -q is given; then the events, in any order"
     shared.add_inputs(parser, help=words)

@@ -74,7 +74,6 @@ class Found:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.usage = "kleene match (QUERY | -q TEXT) EVENTS [EVENTS ...] --time COLUMN [--type COLUMN] [options]"
     shared.add_inputs(parser)
     shared.add_others(parser)

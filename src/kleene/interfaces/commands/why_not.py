@@ -19,7 +19,6 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.usage = "kleene why-not (QUERY | -q TEXT) EVENTS [EVENTS ...] --time COLUMN [--type COLUMN] [options]"
     shared.add_inputs(parser, "then the events")
     shared.add_functions(parser)

@@ -55,7 +55,6 @@ _LENGTH = re.compile(r"\s*(\d+)\s*([^\W\d]+)\s*")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.usage = (
         "kleene stream (QUERY ... | -q TEXT) --events SOURCE --time COLUMN [--type COLUMN] --watermark TIME --checkpoint DIR "
         "[options]"
