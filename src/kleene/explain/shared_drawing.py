@@ -132,8 +132,7 @@ def _lines(
             begin, top = corners[child][0] + width / 2, corners[child][1]
             end, low = x + width * (0.5 + aside), y + bottom + 1
             bend = (top + low) / 2
-            shape = f"M{begin:.1f} {top:.1f}C{begin:.1f} {bend:.1f} {end:.1f} {bend:.1f} {end:.1f} {low:.1f}"
-            picture.shapes.append(f'<path class="edge" d="{shape}" marker-end="url(#kleene-tip)"/>')
+            picture.arrow(f"M{begin:.1f} {top:.1f}C{begin:.1f} {bend:.1f} {end:.1f} {bend:.1f} {end:.1f} {low:.1f}")
 
 
 def _box(

@@ -299,6 +299,13 @@ def transform(expression: Expression, rule: Callable[[Expression], Expression]) 
     return rule(replace(expression, **changes) if changes else expression)
 
 
+def attributes(*expressions: Expression) -> Iterator[str]:
+    """The names of the attributes that expressions read, as often as they are read."""
+    for node in (node for expression in expressions for node in walk(expression)):
+        if isinstance(node, Attribute | Aggregate) and node.name is not None:
+            yield node.name
+
+
 def variables(expression: Expression) -> frozenset[str]:
     """The variables that an expression reads."""
     return frozenset(node.variable for node in walk(expression) if isinstance(node, Attribute | Length | Aggregate))

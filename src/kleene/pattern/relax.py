@@ -61,6 +61,18 @@ class Constraint:
     variable: str | None = None
     """The variable of a negation or a repetition."""
 
+    @property
+    def condition(self) -> p.Expression:
+        """The expression of a constraint that has one."""
+        assert self.expression is not None
+        return self.expression
+
+    @property
+    def component(self) -> str:
+        """The variable of a constraint that has one."""
+        assert self.variable is not None
+        return self.variable
+
 
 def base(bound: BoundQuery) -> LogicalQuery:
     """A bound query as a query again: names resolved, every equivalence test in WHERE, and only matches as output."""
@@ -137,7 +149,7 @@ def without(query: LogicalQuery, constraint: Constraint, schema: EventSchema | N
         case Demand.HAVING:
             return replace(query, having=_less(query.having, constraint.expression))
         case Demand.NEGATION:
-            return _dropped(query, {str(constraint.variable)}, schema)
+            return _dropped(query, {constraint.component}, schema)
         case Demand.REPETITION:
             return replace(query, pattern=_repeated_once(query.pattern, constraint.variable))
         case Demand.WINDOW:

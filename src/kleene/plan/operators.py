@@ -148,11 +148,7 @@ def plan_columns(bound: BoundQuery, transformation: Transformation) -> tuple[str
     needed = {schema.time, *schema.order_by, *(test.name for test in bound.equivalences)}
     if schema.type is not None:
         needed.add(schema.type)
-    expressions = [*bound.conjuncts, *(expression for _, expression in transformation.columns)]
-    for expression in expressions:
-        needed.update(
-            node.name for node in p.walk(expression) if isinstance(node, p.Attribute | p.Aggregate) and node.name is not None
-        )
+    needed.update(p.attributes(*bound.conjuncts, *(expression for _, expression in transformation.columns)))
     return tuple(name for name in schema.columns if name in needed)
 
 

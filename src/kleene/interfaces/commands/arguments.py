@@ -130,6 +130,20 @@ def add_range(parser: argparse.ArgumentParser) -> None:
     some.add_argument("--until", metavar="TIME", help="up to this time, itself included")
 
 
+def described_events(arguments: argparse.Namespace) -> Any:
+    """The events of the file, or the schema of the given columns; None without either."""
+    if arguments.events is not None and arguments.columns is not None:
+        raise UsageError("give a file of events or --columns, not both")
+    if arguments.columns is not None:
+        return arrow_schema(arguments.columns)
+    if arguments.events is None:
+        return None
+
+    from kleene.runtime.files import open_events
+
+    return open_events(arguments.events)
+
+
 def range_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """The selection of events, for `why_not` and `explore`."""
     return {"key": dict(arguments.key) or None, "since": arguments.since, "until": arguments.until}

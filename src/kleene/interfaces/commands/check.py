@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.terminal import put
 from kleene.interfaces.options import EVENTS, options_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 HELP = "check a query, alone or against the columns of events"
 DESCRIPTION = (
@@ -34,11 +30,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Checks and prints the query."""
     if arguments.query is not None and arguments.source is not None:
         raise UsageError("give the query as a file or with -q, not both")
-    arrow = _arrow_schema(arguments)
+    if arguments.time is None and (arguments.events is not None or arguments.columns is not None):
+        raise UsageError("--time COLUMN is required to check a query against events")
+    found = shared.described_events(arguments)
     name, text = shared.query_text(arguments.query, arguments.source)
 
+    from kleene.interfaces.inputs import arrow_schema_of
     from kleene.interfaces.query import query
 
+    arrow = None if found is None else arrow_schema_of(found)
     functions = shared.functions(arguments)
     asked = query(text, name=name, functions=functions)
     if arguments.others:
@@ -49,18 +49,3 @@ def run(arguments: argparse.Namespace) -> int:
         asked.bound_to(arrow, options_of(shared.options(arguments)))
     put(asked)
     return 0
-
-
-def _arrow_schema(arguments: argparse.Namespace) -> pa.Schema | None:
-    if arguments.events is None and arguments.columns is None:
-        return None
-    if arguments.events is not None and arguments.columns is not None:
-        raise UsageError("give the columns with --events or --columns, not both")
-    if arguments.time is None:
-        raise UsageError("--time COLUMN is required to check a query against events")
-    if arguments.columns is not None:
-        return shared.arrow_schema(arguments.columns)
-
-    from kleene.runtime.files import open_events
-
-    return open_events(arguments.events).schema

@@ -86,20 +86,6 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {**shared.options(arguments), "plan": _plan(arguments)}
 
 
-def _columns(arguments: argparse.Namespace) -> Any:
-    """The events of the file, or the schema of the given columns; None without either."""
-    if arguments.events is not None and arguments.columns is not None:
-        raise UsageError("give a file of events or --columns, not both")
-    if arguments.columns is not None:
-        return shared.arrow_schema(arguments.columns)
-    if arguments.events is None:
-        return None
-
-    from kleene.runtime.files import open_events
-
-    return open_events(arguments.events)
-
-
 def _add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("events", metavar="EVENTS", nargs="?", help="a file of events, Parquet, CSV or NDJSON")
     shared.add_columns(parser, "the columns of the events, as ts:timestamp,id:string")
@@ -115,7 +101,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 def _check(arguments: argparse.Namespace) -> int:
     """Lists the problems of all queries; reads no events, only their columns."""
-    found = _columns(arguments)
+    found = shared.described_events(arguments)
     if found is not None and arguments.time is None:
         raise UsageError("--time COLUMN is required to check queries against events")
     queries = _queries(arguments)
@@ -186,7 +172,7 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
 
 def _explain(arguments: argparse.Namespace) -> int:
     """Prints the shared plan with the costs of the baselines, and optionally draws it."""
-    found = _columns(arguments)
+    found = shared.described_events(arguments)
     if found is None:
         raise UsageError("give either a file of events or --columns")
     queries = _queries(arguments)

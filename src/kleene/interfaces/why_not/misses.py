@@ -92,8 +92,7 @@ class Judge:
         unknown = np.full(matches.count, np.inf)
         match constraint.demand:
             case Demand.CONDITION:
-                assert constraint.expression is not None
-                return self._condition(constraint.expression, matches)
+                return self._condition(constraint.condition, matches)
             case Demand.KEY:
                 assert isinstance(constraint.expression, Equivalence)
                 return Broken(~self._agree(constraint.expression, matches), unknown)
@@ -101,14 +100,12 @@ class Judge:
                 span, allowed = self._span(matches, relaxed)
                 return Broken(span >= allowed, (span - allowed).astype(np.float64))
             case Demand.NEGATION:
-                assert constraint.variable is not None
-                return Broken(self._forbidden(constraint.variable, matches) >= 0, unknown)
+                return Broken(self._forbidden(constraint.component, matches) >= 0, unknown)
             case Demand.ORDER:
                 late = self._out_of_order(matches)
                 return Broken(late >= 0, late)
             case Demand.REPETITION:
-                assert constraint.variable is not None
-                missing = self._missing(constraint.variable, matches)
+                missing = self._missing(constraint.component, matches)
                 return Broken(missing > 0, missing)
             case Demand.STRATEGY:
                 return Broken(~known, self._skipped(matches))
@@ -276,24 +273,21 @@ class Judge:
         """Why one combination breaks a constraint, in words; and by how much: a number, a duration, or None."""
         match constraint.demand:
             case Demand.CONDITION:
-                assert constraint.expression is not None
-                return self._failing(constraint.expression, matches)
+                return self._failing(constraint.condition, matches)
             case Demand.KEY:
                 assert isinstance(constraint.expression, Equivalence)
                 return self._differing(constraint.expression, matches), None
             case Demand.WINDOW:
                 return self._too_long(matches, relaxed)
             case Demand.NEGATION:
-                assert constraint.variable is not None
-                row = int(self._forbidden(constraint.variable, matches)[0])
-                return f"{self._event_words(constraint.variable, row)} must not occur there", None
+                row = int(self._forbidden(constraint.component, matches)[0])
+                return f"{self._event_words(constraint.component, row)} must not occur there", None
             case Demand.ORDER:
                 return self._misplaced(matches)
             case Demand.REPETITION:
-                assert constraint.variable is not None
-                missing = int(self._missing(constraint.variable, matches)[0])
-                held = int(np.diff(matches.lists[constraint.variable][0])[0])
-                return f"{name_text(constraint.variable)} has {held:,} events, {missing:,} too few", missing
+                missing = int(self._missing(constraint.component, matches)[0])
+                held = int(np.diff(matches.lists[constraint.component][0])[0])
+                return f"{name_text(constraint.component)} has {held:,} events, {missing:,} too few", missing
             case Demand.STRATEGY:
                 skipped = float(self._skipped(matches)[0])
                 if not np.isfinite(skipped):
@@ -408,30 +402,21 @@ def values_words(evaluator: Evaluator, expression: Expression, place: int) -> tu
     """The values of a condition that fails in a row, in words; and by how much the row misses it."""
     if isinstance(expression, Comparison):
         left, right = (_value(evaluator, side, place) for side in (expression.left, expression.right))
-        text = f"{value_text(left)} {expression.operator} {value_text(right)} is {_truth(left, right)}"
+        truth = "unknown" if left is None or right is None else "false"
+        text = f"{value_text(left)} {expression.operator} {value_text(right)} is {truth}"
         amount = _difference(left, right) if expression.operator != "!=" else None
         if amount is None:
             return text, None
-        return (text if not amount else f"{text}, {_short(expression.operator)} by {value_text(amount)}"), amount
+        missed = "off" if expression.operator == "=" else "short"
+        return (f"{text}, {missed} by {value_text(amount)}" if amount else text), amount
     read = dict.fromkeys(node for node in walk(expression) if isinstance(node, Attribute))
-    values = [f"{_words(node)} = {value_text(_value(evaluator, node, place))}" for node in read]
+    named = ((expression_text(node) if node.variable else name_text(node.name), node) for node in read)
+    values = [f"{name} = {value_text(_value(evaluator, node, place))}" for name, node in named]
     return ", ".join(values) or "it is constant", None
 
 
 def _value(evaluator: Evaluator, expression: Expression, place: int) -> Any:
     return showable(evaluator.values(expression).slice(place, 1))[0].as_py()
-
-
-def _words(node: Attribute) -> str:
-    return expression_text(node) if node.variable else name_text(node.name)
-
-
-def _truth(left: Any, right: Any) -> str:
-    return "unknown" if left is None or right is None else "false"
-
-
-def _short(operator: str) -> str:
-    return "off" if operator == "=" else "short"
 
 
 def _difference(left: Any, right: Any) -> Any:

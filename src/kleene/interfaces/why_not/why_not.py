@@ -40,7 +40,7 @@ from kleene.pattern.bound import BoundQuery
 from kleene.pattern.durations import window_of
 from kleene.pattern.operators import Event, Pattern, events, parts_of
 from kleene.pattern.policies import LogicalQuery, ReturnItem, Unit, Window
-from kleene.pattern.predicates import Aggregate, Attribute, Element, Equivalence, Expression, Name, conjuncts, transform, walk
+from kleene.pattern.predicates import Attribute, Element, Equivalence, Expression, Name, attributes, conjuncts, transform
 from kleene.pattern.relax import Constraint, Demand, alone, base, constraints, steps, without
 from kleene.pattern.text import expression_text, pattern_text, value_text, window_text
 from kleene.plan.analysis.keys import key_attributes
@@ -303,9 +303,8 @@ class _Inquiry:
     def _read(self) -> list[str]:
         """The columns that the query reads, other than time and type."""
         query, schema = self._bound.query, self._bound.schema
-        expressions = [*conjuncts(query.where), *(item.expression for item in query.returns)]
-        nodes = [node for item in expressions for node in walk(item) if isinstance(node, Attribute | Aggregate)]
-        named = [*(test.name for test in self._bound.equivalences), *(node.name for node in nodes)]
+        named: list[str | None] = [test.name for test in self._bound.equivalences]
+        named += attributes(*conjuncts(query.where), *(item.expression for item in query.returns))
         named += [*(item.attribute for item in query.aggregates), *schema.order_by]
         return [name for name in dict.fromkeys(named) if name is not None and name not in (schema.time, schema.type)]
 
@@ -313,11 +312,10 @@ class _Inquiry:
 
     def _component(self, event: Event) -> Component:
         own = int(self._of[event.variable].size)
-        text = pattern_text(event)
         asked = alone(self._base, event.variable, self._schema)
         passing = own if asked.where is None else self._count(asked)
         optional = event.quantifier is not None and event.quantifier.low == 0
-        return Component(event.variable, text, event.negated, optional, own, passing)
+        return Component(event.variable, pattern_text(event), event.negated, optional, own, passing)
 
     def _count(self, query: LogicalQuery) -> int:
         """The number of matches of a query for single events."""
@@ -364,7 +362,7 @@ class _Inquiry:
         )
         items = [item for item in constraints(replace(query, where=None)) if item.demand is Demand.HAVING]
         evaluator = row_evaluator(self._bound, found)
-        as_columns = [transform(_expression(item), _as_column) for item in items]
+        as_columns = [transform(item.condition, _as_column) for item in items]
         held = np.array([evaluator.holds(item) for item in as_columns]).reshape(len(items), found.num_rows)
         causes = []
         for place, item in enumerate(items):
@@ -430,11 +428,6 @@ def _twice(bound: BoundQuery) -> Window:
     if bound.schema.time_unit is None:
         return Window(2 * bound.window, Unit.NUMBER)
     return window_of(Fraction(2 * bound.window, 1_000 if bound.schema.time_unit == "ns" else 1))
-
-
-def _expression(item: Constraint) -> Expression:
-    assert item.expression is not None
-    return item.expression
 
 
 def _as_column(node: Expression) -> Expression:

@@ -17,8 +17,8 @@ from pyspark.sql.types import StringType
 
 from kleene.common.columns import free_name
 from kleene.engine.matcher import Metrics
-from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.predicates import attributes
 from kleene.pattern.registered import Function
 from kleene.pattern.text import quoted
 from kleene.plan.contract import Plan
@@ -91,7 +91,7 @@ def type_codes(plan: Plan, frame: DataFrame) -> tuple[str, ...] | None:
     schema = plan.bound.schema
     if schema.type is None or schema.types is not None or not plan.transformation.columns:
         return None
-    read = {node.name for _, item in plan.transformation.columns for node in p.walk(item) if isinstance(node, p.Attribute)}
+    read = attributes(*(item for _, item in plan.transformation.columns))
     key = schema.type in (*read, *plan.keys, *schema.order_by)
     if key or frame.schema[schema.type].dataType != StringType():
         return None
