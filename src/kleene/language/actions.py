@@ -18,9 +18,9 @@ from kleene.language.scanner import is_quoted, span_of
 from kleene.pattern import predicates as p
 from kleene.pattern.durations import LONG_UNIT_WORDS, duration_of, unit_of
 from kleene.pattern.moments import moment_of_text
-from kleene.pattern.naming import COUNT_OF_MATCHES, MATCH_FUNCTIONS
+from kleene.pattern.naming import COUNT_OF_MATCHES, MATCH_FUNCTIONS, policy_of
 from kleene.pattern.operators import KLEENE_PLUS, OPTIONAL, Conjunction, Disjunction, Event, Pattern, Quantifier, Sequence
-from kleene.pattern.policies import Output, Strategy, Unit, Window, policy_of
+from kleene.pattern.policies import Output, Strategy, Unit, Window
 
 Node = Token | Pattern | p.Expression
 _AGGREGATES = {function.value: function for function in p.AggregateFunction}

@@ -21,9 +21,9 @@ from typing import Any
 from kleene.common.errors import BindingError, Problem, nearest
 from kleene.pattern.durations import LONG_UNIT_WORDS, unit_of, window_of
 from kleene.pattern.moments import exact_microseconds
-from kleene.pattern.naming import COUNT_OF_MATCHES, aggregate_alias, resolve_having, return_alias
+from kleene.pattern.naming import COUNT_OF_MATCHES, aggregate_alias, policy_of, resolve_having, return_alias
 from kleene.pattern.operators import KLEENE_PLUS, OPTIONAL, Conjunction, Disjunction, Event, Pattern, Quantifier, Sequence
-from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, ReturnItem, Strategy, Unit, Window, policy_of
+from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, ReturnItem, Strategy, Unit, Window
 from kleene.pattern.predicates import Aggregate, Call, Element, conjunction
 from kleene.pattern.terms import (
     Term,

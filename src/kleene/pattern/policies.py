@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeVar
 
 from kleene.pattern.operators import Pattern
 from kleene.pattern.predicates import Expression
@@ -53,14 +52,6 @@ class Output(enum.Enum):
 
     ALL = "all"
     NON_OVERLAP = "non_overlap"
-
-
-Policy = TypeVar("Policy", Strategy, Output)
-
-
-def policy_of(kind: type[Policy], word: str) -> Policy | None:
-    """The strategy or output that a word names, in any case, with hyphens or underscores; None if it names none."""
-    return next((item for item in kind if item.value == word.lower().replace("-", "_")), None)
 
 
 @dataclass(frozen=True, slots=True)
