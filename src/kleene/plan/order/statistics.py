@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
 from typing import Any
 
-from kleene.common.errors import PlanningError, Problem, nearest
+from kleene.common.errors import KleeneError, PlanningError, Problem, nearest
 from kleene.common.schema import EventSchema
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Comparison, Expression, mirrored
@@ -115,12 +115,17 @@ class Statistics:
         return found
 
     @staticmethod
-    def from_mapping(given: Mapping[str, Any], variables: Iterable[str], conditions: Iterable[Expression]) -> Statistics:
+    def from_mapping(
+        given: Mapping[str, Any],
+        variables: Iterable[str],
+        conditions: Iterable[Expression],
+        canonical: Callable[[str], str] | None = None,
+    ) -> Statistics:
         """What a user gave, as `{"rates": {"a": 20}, "selectivities": {"a.x < b.x": 0.1}}`, for a query with these variables
         and conditions.
 
-        A condition is known by its text, whatever the white space and whichever side of a comparison comes first. All problems
-        are reported together.
+        A condition is known by its text, whatever the white space and whichever side of a comparison comes first; `canonical`
+        makes a text that of the language's printer. All problems are reported together.
         """
         problems: list[Problem] = []
         found = _read(given, problems)
@@ -133,7 +138,7 @@ class Statistics:
         texts = _texts(conditions)
         selectivities: dict[str, float] = {}
         for text, value in found.selectivities.items():
-            known = texts.get(_compact(text))
+            known = texts.get(_compact(_canonical(text, canonical)))
             if known is None:
                 message = f"a selectivity is given for '{text}', which is no condition between events"
                 problems.append(Problem(message, hint=nearest(text, texts.values()) or "the query has none"))
@@ -207,6 +212,15 @@ def _texts(conditions: Iterable[Expression]) -> dict[str, str]:
         if isinstance(condition, Comparison):
             found.setdefault(_compact(expression_text(mirrored(condition))), text)
     return found
+
+
+def _canonical(text: str, canonical: Callable[[str], str] | None) -> str:
+    if canonical is None:
+        return text
+    try:
+        return canonical(text)
+    except KleeneError:
+        return text
 
 
 def _compact(text: str) -> str:
