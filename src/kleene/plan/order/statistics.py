@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -99,7 +99,13 @@ class Statistics:
 
     def to_json(self) -> dict[str, Any]:
         """The statistics as a JSON object."""
-        return asdict(self)
+        return {
+            "rates": dict(self.rates),
+            "selectivities": dict(self.selectivities),
+            "same_partition": self.same_partition,
+            "span": self.span,
+            "events": self.events,
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Statistics:
