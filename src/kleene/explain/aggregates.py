@@ -1,4 +1,4 @@
-"""Plans of AGG as text: how the aggregates are computed, and why so."""
+"""Plans of AGG as text: how the aggregates are computed, and why."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from kleene.explain.automata import length_text
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.policies import MatchAggregate
 from kleene.pattern.text import expression_text
 from kleene.plan.counting.counters import CounterPlan, Path
 from kleene.plan.operators import Negation
@@ -26,7 +25,7 @@ SHARING = {
 
 
 def counter_lines(plan: CounterPlan) -> list[str]:
-    """What is counted, and how."""
+    """The lines about counters: what they count, and how."""
     lines = [_path(plan, path) for path in plan.paths]
     method: str = plan.options.window
     if plan.compared is not None:
@@ -45,7 +44,7 @@ def counter_lines(plan: CounterPlan) -> list[str]:
 
 
 def counter_distribution(plan: CounterPlan) -> str:
-    """How several tasks count what no group divides."""
+    """How the counting is divided among tasks where no GROUP BY attribute divides it."""
     window = plan.window is not None
     if not window and plan.compares_texts:
         return "distribution: none: texts under MIN and MAX compare within one task only"
@@ -67,21 +66,21 @@ def _path(plan: CounterPlan, path: Path) -> str:
 
 
 def aggregation_lines(bound: BoundQuery, ahead: Iterable[Negation | None] = ()) -> list[str]:
-    """The rows of AGG; over matches with the negation that ends them."""
+    """The lines about the rows of AGG; `ahead` is the negation that ends contributing matches."""
     query = bound.query
-    lines = [f"{item.alias} = {_item(item)}" for item in query.aggregates]
+    lines = []
+    for item in query.aggregates:
+        computed = "COUNT" if item.variable is None else f"{item.function.upper()}({item.variable}.{item.attribute})"
+        lines.append(f"{item.alias} = {computed}")
     if query.group_by:
         lines.append(f"for each {', '.join(query.group_by)}")
-    lines.append(f"a row at every {_triggers(bound)}{_changes(bound)}")
+    changes = ", and when expiry changes a value" if query.emit_on_change and bound.window is not None else ""
+    lines.append(f"a row at every {_triggers(bound)}{changes}")
     for negation in filter(None, ahead):
         lines.extend(f"a match counts until {item.event.variable} comes" for item in negation.components)
     if query.having is not None:
         lines.append(f"having {expression_text(query.having)}")
     return lines
-
-
-def _item(item: MatchAggregate) -> str:
-    return "COUNT" if item.variable is None else f"{item.function.upper()}({item.variable}.{item.attribute})"
 
 
 def _triggers(bound: BoundQuery) -> str:
@@ -90,7 +89,3 @@ def _triggers(bound: BoundQuery) -> str:
         followed = {first for first, _ in branch.order}
         found.update((event.variable, None) for index, event in enumerate(branch.positives) if index not in followed)
     return " or ".join(found)
-
-
-def _changes(bound: BoundQuery) -> str:
-    return ", and when expiry changes a value" if bound.query.emit_on_change and bound.window is not None else ""

@@ -49,6 +49,10 @@ class BoundQuery:
         """The component of a variable."""
         return self._by_variable[variable]
 
+    def may_have(self, event: Event, attribute: str) -> bool:
+        """Whether some type of a component has an attribute."""
+        return not all(self.lacks(event_type, attribute) for event_type in event.types)
+
     def lacks(self, event_type: str, attribute: str) -> bool:
         """Whether a type is declared without an attribute: predicates that read it then hold (SASE section 2.2.2)."""
         return attribute not in self.schema.attributes_of(event_type)

@@ -50,11 +50,6 @@ def kind_of(expression: p.Expression, schema: EventSchema, names: Mapping[str, K
     return kind
 
 
-def kind_of_value(value: object) -> Kind:
-    """The kind of a constant."""
-    return _LITERAL_KINDS.get(type(value), Kind.OTHER)
-
-
 @dataclass
 class KindChecker:
     """Walks expressions and collects problems."""
@@ -126,7 +121,7 @@ class KindChecker:
     def _literal(self, expression: p.Literal, value: object) -> Kind:
         if type(value) is int and not -(2**63) <= value < 2**63:
             return self._report("the number does not fit into 64 bits", expression, "write it as a float, with a decimal point")
-        return kind_of_value(value)
+        return _LITERAL_KINDS.get(type(value), Kind.OTHER)
 
     def _aggregate(self, expression: p.Aggregate) -> Kind:
         function = expression.function

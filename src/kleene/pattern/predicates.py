@@ -236,6 +236,12 @@ def conjuncts(expression: Expression | None) -> tuple[Expression, ...]:
     return expression.operands if isinstance(expression, And) else (expression,)
 
 
+def mirrored(comparison: Comparison) -> Comparison:
+    """A comparison with its sides exchanged, which says the same."""
+    operator = comparison.operator.translate(str.maketrans("<>", "><"))
+    return replace(comparison, operator=operator, left=comparison.right, right=comparison.left)
+
+
 def push_not(expression: Expression) -> Expression:
     """A NOT of AND, OR or NOT, pushed one step towards the atoms (De Morgan); anything else unchanged."""
     if not isinstance(expression, Not):
@@ -294,6 +300,13 @@ def transform(expression: Expression, rule: Callable[[Expression], Expression]) 
         if new is not value:
             changes[name] = new
     return rule(replace(expression, **changes) if changes else expression)
+
+
+def attributes(*expressions: Expression) -> Iterator[str]:
+    """The names of the attributes that expressions read, as often as they are read."""
+    for node in (node for expression in expressions for node in walk(expression)):
+        if isinstance(node, Attribute | Aggregate) and node.name is not None:
+            yield node.name
 
 
 def variables(expression: Expression) -> frozenset[str]:

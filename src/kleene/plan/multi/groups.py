@@ -96,17 +96,14 @@ class PatternGroup(PlanDefaults):
 
     @property
     def scanned(self) -> Scanned:
-        """What is tested of each event."""
         return tuple((test.event, test.predicates) for test in self.tests)
 
     @property
     def all_rows(self) -> bool:
-        """Whether events that pass no test matter."""
         return self.first.all_rows
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The attributes by which the input may be distributed."""
         return self.first.keys
 
     @property
