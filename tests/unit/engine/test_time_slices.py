@@ -41,7 +41,7 @@ def test_a_candidate_that_is_not_chosen_hides_no_other(cuts: list[int], plan: An
         ("SEQ(!(D c), A a, B b, !(D d)) WITHIN 7", 14),
         ("SEQ(A a, B b, !(D d)) WITHIN 7 OUTPUT NON-OVERLAP", 14),
         ("SEQ(A a, B b) WITHIN 7 AGG COUNT", 8),
-        ("SEQ(A a, B b) WHERE a.x < b.x WITHIN 7 AGG COUNT", 14),
+        ("SEQ(A a, B b) WHERE a.x < b.x AND a.x != b.x WITHIN 7 AGG COUNT", 14),
     ],
 )
 def test_what_leads_to_a_slice(pattern: str, reach: int) -> None:
