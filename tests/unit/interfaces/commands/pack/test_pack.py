@@ -172,7 +172,8 @@ print(json.dumps([f"{path.parent}/{path.stem}.{name}" for path, name in known if
 COLD = {
     "engine/automaton/kernels/compressed.draw",  # samples, which are drawn where compressed matches are read
     "engine/automaton/kernels/compressed.locate",
-    "engine/matches/kernels/negation.probe_times",  # the paper's index, where it is asked for
+    "engine/matches/kernels/negation.probe_times",  # the paper's index and its lack, where they are asked for...
+    "engine/matches/kernels/negation.scan",
     "engine/aggregation/kernels.fold_alike",  # streams that come in many pieces...
     "engine/automaton/kernels/match_buffer.prune",
     "engine/counting/kernels/totals.begin",
