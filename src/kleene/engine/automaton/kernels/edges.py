@@ -304,7 +304,7 @@ def _move(
                 else:
                     stays = False
             changed = take(component, s, j, place, events, nfa, runs, buffer.nodes, state, columns)
-            if changed or policy.strategy == ANY:
+            if changed or j != k:
                 runs.touched[s] = runs.touched[0] = 1
                 if j == k:
                     runs.moved[s] = 1
