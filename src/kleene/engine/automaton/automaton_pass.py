@@ -38,6 +38,9 @@ AUTOMATON = "narrow the pattern (a shorter WITHIN, more predicates, another stra
 POLICIES = ", or choose limits={'policy': 'keep_newest'} or 'sample'"
 """What to do at a limit of automata."""
 
+FEW = 64
+"""In states with fewer runs all of them are looked at: an index saves less than it costs."""
+
 ALGORITHMS = {"basic": kernels.BASIC, "merging": kernels.MERGING, "backtrack": kernels.BACKTRACK}
 
 
@@ -142,6 +145,7 @@ class AutomatonPass(WorkingPass):
             relevant=sum(1 << int(bit) for bit in (*components[kernels.BEGIN_BIT], *components[kernels.TAKE_BIT]) if bit >= 0),
             emit_from=emit_from,
             most_runs=plan.limits.runs,
+            few=FEW,
         )
 
     def detections(self, index: int, emit_from: int) -> Iterator[Array]:

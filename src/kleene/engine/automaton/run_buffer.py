@@ -30,6 +30,7 @@ class RunBuffer:
 
     def __init__(self, program: RunProgram, block: int, longest: int, *, backtrack: bool) -> None:
         """`longest` is the most events of a segment."""
+        self._program = program
         states = 2 * len(program.variables)
         waiting = NODES if backtrack else 0
         self.runs = Runs(
@@ -37,8 +38,10 @@ class RunBuffer:
             floats=np.zeros((states, program.float_slots, RUNS)),
             counts=np.zeros(states, np.int64),
             touched=np.zeros(states, np.uint8),
+            moved=np.zeros(states, np.uint8),
             flags=np.zeros((kernels.FLAG_ROWS, RUNS), np.uint8),
-            table=np.empty(4 * RUNS, np.int64),
+            chosen=np.empty(RUNS, np.int64),
+            **_no_indexes(program, RUNS),
             scratch=np.empty(longest * max(1, len(program.variables)) + 1, np.int64),
         )
         self.postponed = Postponed(
@@ -54,7 +57,8 @@ class RunBuffer:
     def runs_bytes(self) -> int:
         """What the room for live runs takes."""
         runs = self.runs
-        return runs.slots.nbytes + runs.floats.nbytes + runs.flags.nbytes + runs.table.nbytes
+        indexes = runs.keys.nbytes + runs.links.nbytes + runs.heads.nbytes
+        return runs.slots.nbytes + runs.floats.nbytes + runs.flags.nbytes + runs.chosen.nbytes + indexes
 
     @property
     def postponed_bytes(self) -> int:
@@ -68,7 +72,8 @@ class RunBuffer:
             slots=_widened(runs.slots, room),
             floats=_widened(runs.floats, room),
             flags=_widened(runs.flags, room),
-            table=np.empty(4 * room, np.int64),
+            chosen=np.empty(room, np.int64),
+            **_no_indexes(self._program, room),
         )
 
     def grow_nodes(self) -> None:
@@ -102,8 +107,20 @@ class RunBuffer:
             runs.slots[s, :, : own.size] = runs.slots[s][:, own]
             runs.floats[s, :, : own.size] = runs.floats[s][:, own]
             runs.counts[s] = own.size
+        runs.indexes[:] = 0
         self.state[kernels.LIVE] = live - wanted
         return wanted
+
+
+def _no_indexes(program: RunProgram, room: int) -> dict[str, Array]:
+    """Room for the indexes of so many runs, which are still empty."""
+    count = int(program.nfa.indexes.max(initial=-1)) + 1
+    return {
+        "keys": np.empty((count, room), np.int64),
+        "links": np.empty((count, room), np.int32),
+        "heads": np.empty((count, 2 * room + 64), np.int64),
+        "indexes": np.zeros((count, kernels.INDEX_FIELDS), np.int64),
+    }
 
 
 def _widened(array: Array, room: int) -> Array:

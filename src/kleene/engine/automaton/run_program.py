@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from kleene.common.arrays import Array
+from kleene.engine.automaton.index_keys import bound_lines, index_numbers, key_lines, key_of
 from kleene.engine.automaton.kernels import layout as kernels
 from kleene.engine.automaton.kernels.layout import (
     FLOAT,
@@ -116,6 +117,9 @@ def _components(writer: _Writer, bits: dict[tuple[str, str], int]) -> Array:
         }
         for kind, conditions in sites.items():
             table[kernels.FILTERED + kind, index] = writer.site(index, kind, conditions)
+        table[kernels.FILTERED + kernels.SITE_TAKE_KEY, index] = writer.key(index, SITE_TAKE, component.take)
+        begins = component.begin if index else ()
+        table[kernels.FILTERED + kernels.SITE_BEGIN_KEY, index] = writer.key(index, SITE_BEGIN, begins)
         table[kernels.BEGIN_BIT, index] = bits[component.variable, "begin"]
         table[kernels.TAKE_BIT, index] = bits.get((component.variable, "take"), -1)
         if component.is_kleene:
@@ -156,6 +160,7 @@ def _program(writer: _Writer, table: Array) -> RunProgram:
             np.array([(*entry, entry[3] in exact) for entry in accumulators], np.int64).reshape(-1, 7),
             np.array(reads, np.int64).reshape(-1, 3),
             np.array(merge_bounds, np.int64),
+            index_numbers(table),
         ),
         layout.integer_slots,
         len(layout.floats),
@@ -172,8 +177,11 @@ def _compiled(source: str) -> RunFilter:
 
 HEADER = (
     "def run_filter(site, row, n, room, rows, nodes_room, at, floats_at, flags_at, watched, "
-    "runs, run_floats, ints, floats, valid, constants, flags, nodes, scratch, mask):"
+    "runs, run_floats, ints, floats, valid, constants, flags, nodes, scratch, mask, chosen, keys):"
 )
+
+
+CHOSEN = ("for i in range(n):", "    k = chosen[i]")
 
 
 class _Writer:
@@ -205,19 +213,34 @@ class _Writer:
         if plain:
             body = self._body(component, kind, ())
             held = [body.truth(condition.expression)[0] for condition in plain]
-            decided = f"flags[flags_at + k] = flags[flags_at + k] & (1 if {' & '.join(held)} else 0)"
+            decided = f"flags[flags_at + i] = flags[flags_at + i] & (1 if {' & '.join(held)} else 0)"
             if self.audits:
                 would = [self._would(body, condition) for condition in plain]
-                standing = f"flags[flags_at + k] if {' & '.join(held)} else {kernels.FAILING}"
-                refused = f"flags[flags_at + k] == 0 or not ({' & '.join(would)})"
-                decided = f"flags[flags_at + k] = 0 if {refused} else ({standing})"
+                standing = f"flags[flags_at + i] if {' & '.join(held)} else {kernels.FAILING}"
+                refused = f"flags[flags_at + i] == 0 or not ({' & '.join(would)})"
+                decided = f"flags[flags_at + i] = 0 if {refused} else ({standing})"
             self._lines += _indented(2, [*body.fixed, *body.hoisted])
-            self._lines += ["        for k in range(n):", *_indented(3, [*body.inside, decided])]
+            self._lines += _indented(2, CHOSEN)
+            self._lines += _indented(3, [*body.inside, decided])
         for condition, walked in walks:
             if walked:
                 self._walk(component, kind, condition, walked)
         self._lines.append("        return 0")
         return True
+
+    def key(self, component: int, kind: int, conditions: Sequence[Condition]) -> int:
+        """Writes the keys of an index over the runs that wait for a site, and what an event looks up there: its kind."""
+        expressions = [item.expression for item in conditions if not self.walks(item, component, kind)]
+        found, comparisons = key_of(self.bound, expressions, self._body(component, kind, ()))
+        if self.audits or not found:  # an edge that fails may be one that no key lets through
+            return 0
+        of_runs, of_event = self._body(component, kind, ()), self._body(component, kind, ())
+        # Numbers of different kinds are compared as floating point.
+        floats = [of_runs.value(item.run)[2] | of_event.value(item.event)[2] for item in comparisons]
+        site = component * kernels.SITES + (kernels.SITE_TAKE_KEY if kind == SITE_TAKE else kernels.SITE_BEGIN_KEY)
+        self._lines += [f"    if site == {site}:", *_indented(2, key_lines(comparisons, of_runs, floats))]
+        self._lines += [f"    if site == {site + 1}:", *_indented(2, bound_lines(comparisons, of_event, floats))]
+        return found
 
     def lone(self, component: int, kind: int, bit: int, conditions: Sequence[Condition]) -> None:
         """Writes the search for the next event that a lone run may select, or that is watched for."""
@@ -259,8 +282,8 @@ class _Writer:
         """A loop over the elements of each walked variable; `scratch` holds their places, the last element first."""
         body = self._body(component, kind, walked)
         held, would = body.truth(condition.expression)[0], self._would(body, condition)
-        lines, depth = [*_indented(2, [*body.fixed, *body.hoisted]), "        for k in range(n):"], 3
-        lines += _indented(depth, ["if flags[flags_at + k] == 0:", "    continue", "filled = 0"])
+        lines, depth = _indented(2, [*body.fixed, *body.hoisted, *CHOSEN]), 3
+        lines += _indented(depth, ["if flags[flags_at + i] == 0:", "    continue", "filled = 0"])
         for name in walked:
             index = self.names.index(name)
             lines += _indented(
@@ -300,9 +323,9 @@ class _Writer:
             lines += _indented(depth, body.running_step(name))
             depth -= 1
         standing = (
-            f"(flags[flags_at + k] if held else {kernels.FAILING}) if would else 0" if self.audits else "1 if held else 0"
+            f"(flags[flags_at + i] if held else {kernels.FAILING}) if would else 0" if self.audits else "1 if held else 0"
         )
-        lines += _indented(3, [f"flags[flags_at + k] = {standing}"])
+        lines += _indented(3, [f"flags[flags_at + i] = {standing}"])
         self._lines += lines
 
     def merge_reads(self, tests: int) -> tuple[list[Read], list[int]]:
@@ -350,6 +373,10 @@ class _SiteBody(FlatBody):
     def in_loop(self, node: p.Expression) -> bool:
         references = (item for item in p.walk(node) if isinstance(item, p.Attribute | p.Aggregate | p.Length))
         return any(not isinstance(item, p.Attribute) or self._place(item)[0] != "row" for item in references)
+
+    def reads_event(self, node: p.Expression) -> bool:
+        """Whether a node reads the event at hand."""
+        return any(isinstance(item, p.Attribute) and self._place(item)[0] == "row" for item in p.walk(node))
 
     def _place(self, node: p.Attribute) -> tuple[str, int | None]:
         """The source of the place of the event that a reference reads, and the slot it comes from."""

@@ -79,7 +79,8 @@ class Program:
         return entry
 
 
-_TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""Comparison operators with their operands exchanged."""
 
 Computed = tuple[pa.Array, np.ndarray[Any, Any] | None]
 """The values of a column by row, and the rows where computing it left 64 bits (None: nowhere)."""
@@ -331,7 +332,7 @@ class Body:
 
     def _compared(self, node: p.Expression, operator: str, left: p.Expression, right: p.Expression) -> Truth:
         if needs_range(left):
-            operator, left, right = _TURNED[operator], right, left
+            operator, left, right = TURNED[operator], right, left
         if needs_range(right) and not needs_range(left):
             return self._within_range(node, operator, left, right)
         first, first_known, first_float = self.value(left)

@@ -34,9 +34,11 @@ BlockFilter = Callable[..., int]
 
 RunFilter = Callable[..., int]
 """`f(site, row, n, room, rows, nodes_room, at, floats_at, flags_at, watched, runs, run_floats, ints, floats, valid, constants,
-flags, nodes, scratch, mask)`: clears the flags of those of n runs that do not satisfy the conditions of a site for the event
-at `row`; at the sites of lone runs it returns the next row below n that concerns the run, or has one of the watched bits.
-Arrays are flat; the runs, their floats and the flags meant begin at `at`, `floats_at` and `flags_at`.
+flags, nodes, scratch, mask, chosen, keys)`: clears the flags of those of n chosen runs that do not satisfy the conditions of a
+site for the event at `row`; at the sites of lone runs it returns the next row below n that concerns the run, or has one of the
+watched bits. At the sites of indexes it fills in the keys of the runs from `row` up to n, which begin at `flags_at`, or returns
+whether the event at `row` can meet any, and what it looks up in `scratch[0]`. Arrays are flat; the runs, their floats and the
+flags meant begin at `at`, `floats_at` and `flags_at`.
 """
 
 
@@ -74,6 +76,8 @@ if COMPILED:
         _integers,
         _bytes,
         _pointer_to(types.int32),
+        _integers,
+        _integers,
         _integers,
         _integers,
     )

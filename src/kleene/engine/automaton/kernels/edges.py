@@ -2,9 +2,10 @@
 
 Runs, states and buffers are those of `kernels/nfa.py`. The runs of a state meet an event together: `_enable` says which of them
 may select it, apart from conditions; compiled filters clear the flags of those whose conditions fail; `_move` moves the others.
-In the code s is a state, k a run of it, j the run that another becomes, w where the next run that stays is put.
+In a state of many runs indexes choose those that meet the event (`kernels/waiting.py`). In the code s is a state, k a run of
+it, i the number of a chosen run, j the run that another becomes, w where the next run that stays is put.
 
-Cost: the runs of the states that the event concerns; a node for each selected event.
+Cost: the runs that meet the event, which are all of a state without an index; a node for each selected event.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from kleene.engine.automaton.kernels.layout import (
     FOUND_PLACE,
     FURTHER_TAKEN,
     HIGH,
+    HOLE,
+    HOLES,
     KLEENE,
     LAST,
     LENGTH_SLOT,
@@ -50,56 +53,16 @@ from kleene.engine.automaton.kernels.layout import (
     STEPS,
     TAKE_BIT,
     TAKEN,
+    USED,
     Buffer,
     Nfa,
     Policy,
     Runs,
 )
-from kleene.engine.automaton.kernels.run_state import accumulate, agree_codes, append_node, copy_run
+from kleene.engine.automaton.kernels.run_state import accumulate, agree_codes, append_node, copy_run, filter_runs
+from kleene.engine.automaton.kernels.waiting import choose
 from kleene.engine.events.kernels.tables import Columns, Events
 from kleene.engine.kernels import RunFilter, inlined, step
-
-
-@inlined
-def filter_runs(
-    site: int,
-    row: int,
-    n: int,
-    s: int,
-    flags_row: int,
-    watched: int,
-    masks: Array,
-    runs: Runs,
-    nodes: Array,
-    run_filter: RunFilter,
-    columns: Columns,
-) -> int:
-    """Calls the filter for n runs of a state, or up to row n for a lone one: see `RunFilter`."""
-    slots = runs.slots
-    numbers = runs.floats
-    room = slots.shape[2]
-    return run_filter(
-        site,
-        row,
-        n,
-        room,
-        columns.ints.shape[1],
-        nodes.shape[1],
-        s * slots.shape[1] * room,
-        s * numbers.shape[1] * room,
-        flags_row * room,
-        watched,
-        slots.ctypes,
-        numbers.ctypes,
-        columns.ints.ctypes,
-        columns.floats.ctypes,
-        columns.valid.ctypes,
-        columns.constants.ctypes,
-        runs.flags.ctypes,
-        nodes.ctypes,
-        runs.scratch.ctypes,
-        masks.ctypes,
-    )
 
 
 @inlined
@@ -198,6 +161,7 @@ def _break_contiguity(s: int, place: int, policy: Policy, events: Events, runs: 
                 copy_run(runs, s, k, s, w)
             w += 1
     runs.counts[s] = w
+    runs.moved[s] = 1
     state[LIVE] -= n - w
 
 
@@ -206,6 +170,7 @@ def _enable(
     component: int,
     is_open: bool,
     place: int,
+    n: int,
     may_take: bool,
     may_begin: bool,
     events: Events,
@@ -213,7 +178,8 @@ def _enable(
     nfa: Nfa,
     runs: Runs,
 ) -> tuple[int, int]:
-    """Which runs of a state stand (inside the window, of the event's partition) and may take or begin, but for conditions.
+    """Which of the chosen runs of a state stand (inside the window, of the event's partition) and may take or begin, but for
+    conditions.
 
     Returns how many may take, and how many may begin.
     """
@@ -224,8 +190,10 @@ def _enable(
     now = events.clock[place]
     rank = events.rank[place] if policy.order_matters else 0
     takes, begins = 0, 0
-    for k in range(runs.counts[s]):
-        alive = now - events.clock[slots[s, START, k]] < policy.window
+    for i in range(n):
+        k = runs.chosen[i]
+        start = slots[s, START, k]
+        alive = start != HOLE and now - events.clock[start] < policy.window
         agrees = agree_codes(runs, s, k, events.tests, place)
         able = alive and agrees
         if policy.order_matters:
@@ -236,9 +204,9 @@ def _enable(
             size = slots[s, length_slot, k]
             take = take and size < nfa.components[HIGH, component]
             begin = begin and size >= nfa.components[LOW, component]
-        flags[TAKEN, k] = take
-        flags[BEGUN, k] = begin
-        flags[STANDING, k] = (ALIVE if alive else 0) | (AGREES if agrees else 0)
+        flags[TAKEN, i] = take
+        flags[BEGUN, i] = begin
+        flags[STANDING, i] = (ALIVE if alive else 0) | (AGREES if agrees else 0)
         takes += take
         begins += begin
     return takes, begins
@@ -252,7 +220,7 @@ def _copy_flags(source: int, target: int, n: int, flags: Array) -> None:
 
 
 @inlined
-def _ignores(k: int, is_open: bool, taken_row: int, strategy: int, flags: Array) -> bool:
+def _ignores(i: int, is_open: bool, taken_row: int, strategy: int, flags: Array) -> bool:
     """The ignore edge: whether a run stays in its state at an event, as the strategy has it.
 
     - skip till any match: always, beside the run that selected the event
@@ -260,15 +228,15 @@ def _ignores(k: int, is_open: bool, taken_row: int, strategy: int, flags: Array)
     - skip till next match: if it did not select the event
     - partition contiguity: if the event is of another partition; strict contiguity: never
     """
-    took = is_open and flags[TAKEN, k] == 1
+    took = is_open and flags[TAKEN, i] == 1
     if strategy == ANY:
         return True
     if took:
-        return bool(flags[taken_row, k] == 1)
+        return bool(flags[taken_row, i] == 1)
     if strategy == NEXT:
-        selected = flags[BEGUN, k] == 1 and not is_open
+        selected = flags[BEGUN, i] == 1 and not is_open
         return not selected
-    return strategy == PARTITION and flags[STANDING, k] & AGREES == 0
+    return strategy == PARTITION and flags[STANDING, i] & AGREES == 0
 
 
 @inlined
@@ -276,6 +244,8 @@ def _move(
     component: int,
     is_open: bool,
     place: int,
+    n: int,
+    everyone: bool,
     emits: bool,
     events: Events,
     policy: Policy,
@@ -285,7 +255,10 @@ def _move(
     state: Array,
     columns: Columns,
 ) -> None:
-    """Moves the runs of a state along all edges that are open to them; the state keeps those that stay or took the event."""
+    """Moves the chosen runs of a state along all edges that are open to them; those that leave make holes.
+
+    A run that takes the event goes to the end of the state, where indexes will find it, unless everyone was chosen.
+    """
     slots = runs.slots
     flags = runs.flags
     s = nfa.components.shape[1] + component if is_open else component
@@ -294,42 +267,63 @@ def _move(
     begun_row = BEGUN
     if following < nfa.components.shape[1]:
         begun_row = _row_of(SITE_FIRST, following, BEGUN, FIRST_BEGUN, nfa)
-    n = runs.counts[s]
-    w = 0
-    tail = n
-    for k in range(n):
-        if flags[STANDING, k] & ALIVE == 0:
+    skips = policy.strategy == ANY or policy.strategy == NEXT
+    tail = runs.counts[s]
+    gone = 0
+    for i in range(n):
+        selects = flags[TAKEN, i] | flags[BEGUN, i]
+        alive = flags[STANDING, i] & ALIVE != 0
+        if alive and skips and selects == 0:
             continue
-        took = flags[TAKEN, k] == 1
-        begun = flags[BEGUN, k] == 1
-        state[FAILED] |= (flags[TAKEN, k] | flags[BEGUN, k]) & FAILING
-        if begun and flags[begun_row, k] == 1:
+        k = runs.chosen[i]
+        if not alive:
+            gone += 1
+            if slots[s, START, k] != HOLE:
+                slots[s, START, k] = HOLE
+                state[LIVE] -= 1
+                state[HOLES] += 1
+            continue
+        took = flags[TAKEN, i] == 1
+        begun = flags[BEGUN, i] == 1
+        state[FAILED] |= selects & FAILING
+        if begun and flags[begun_row, i] == 1:
             fork = slots[s, DIGIT_OF_RUN, k] if is_open else -1
             _begin(following, s, k, fork, place, emits, events, nfa, runs, buffer, state, columns)
-        stays = _ignores(k, is_open, taken_row, policy.strategy, flags)
+        stays = _ignores(i, is_open, taken_row, policy.strategy, flags)
         if begun or (took and policy.strategy == ANY):
             slots[s, DIGIT_OF_RUN, k] += 1  # the run has split
-        if took and flags[taken_row, k] == 1:
+        if took and flags[taken_row, i] == 1:
             j = k
-            if policy.strategy == ANY:
+            if policy.strategy == ANY or not everyone:
                 j = tail
                 tail += 1
                 copy_run(runs, s, k, s, j)
                 state[LIVE] += 1
-                state[CREATED] += 1
+                if policy.strategy == ANY:
+                    state[CREATED] += 1
+                else:
+                    stays = False
             changed = take(component, s, j, place, events, nfa, runs, buffer.nodes, state, columns)
-            if changed or policy.strategy == ANY:
+            if changed or j != k:
                 runs.touched[s] = runs.touched[0] = 1
-        if stays:
-            if w != k:
-                copy_run(runs, s, k, s, w)
-            w += 1
-    state[LIVE] -= n - w
-    for k in range(n, tail):
-        if w != k:
-            copy_run(runs, s, k, s, w)
-        w += 1
-    runs.counts[s] = w
+                if j == k:
+                    runs.moved[s] = 1
+        if not stays:
+            gone += 1
+            slots[s, START, k] = HOLE
+            state[LIVE] -= 1
+            state[HOLES] += 1
+    if gone > 0 and everyone and (not skips or tail < policy.few or 4 * gone > tail):
+        w = 0
+        for k in range(tail):
+            if slots[s, START, k] != HOLE:
+                if w != k:
+                    copy_run(runs, s, k, s, w)
+                w += 1
+        state[HOLES] -= tail - w
+        runs.moved[s] = 1
+        tail = w
+    runs.counts[s] = tail
 
 
 @step
@@ -348,8 +342,9 @@ def _start(
     slots = runs.slots
     flags = runs.flags
     state[STARTS] += 1
-    # A run without a history, kept where no state is.
-    nowhere = 0
+    # A run without a history, kept where no state is: in state 0, which has no runs. (A constant would have the parts of this
+    # kernel compiled once more.)
+    nowhere = runs.counts[0]
     for slot in range(slots.shape[1]):
         slots[nowhere, slot, 0] = 0
     slots[nowhere, NODE, 0] = -1
@@ -358,38 +353,48 @@ def _start(
     slots[nowhere, DIGIT_OF_RUN, 0] = state[STARTS]
     for test in range(events.tests.shape[0]):
         slots[nowhere, META + test, 0] = -1
-    flags[FIRST_BEGUN, 0] = agree_codes(runs, nowhere, 0, events.tests, place)
+    runs.chosen[0] = 0
+    flags[FIRST_BEGUN, 0] = agree_codes(runs, nowhere, nowhere, events.tests, place)
     if flags[FIRST_BEGUN, 0] == 1 and nfa.components[FILTERED + SITE_FIRST, 0]:
         filter_runs(SITE_FIRST, place, 1, nowhere, FIRST_BEGUN, 0, events.masks, runs, buffer.nodes, run_filter, columns)
     state[FAILED] |= flags[FIRST_BEGUN, 0] == FAILING
     if flags[FIRST_BEGUN, 0] == 1:
-        _begin(0, nowhere, 0, -1, place, emits, events, nfa, runs, buffer, state, columns)
+        _begin(nowhere, nowhere, nowhere, nowhere - 1, place, emits, events, nfa, runs, buffer, state, columns)
 
 
 @step
 def _accept(
-    place: int, events: Events, nfa: Nfa, runs: Runs, buffer: Buffer, state: Array, run_filter: RunFilter, columns: Columns
+    place: int,
+    since: int,
+    events: Events,
+    nfa: Nfa,
+    runs: Runs,
+    buffer: Buffer,
+    state: Array,
+    run_filter: RunFilter,
+    columns: Columns,
 ) -> None:
     """The proceed edge to the final state: a last Kleene component accepts after each element that the condition allows."""
     last = nfa.components.shape[1] - 1
     s = nfa.components.shape[1] + last
-    n = runs.counts[s]
-    accepts = 0
-    for k in range(n):
-        accepted = runs.slots[s, LAST, k] == place
+    n = 0
+    for k in range(since, runs.counts[s]):
+        accepted = runs.slots[s, LAST, k] == place and runs.slots[s, START, k] != HOLE
         if accepted and nfa.components[LENGTH_SLOT, last] >= 0:
             accepted = runs.slots[s, nfa.components[LENGTH_SLOT, last], k] >= nfa.components[LOW, last]
-        runs.flags[BEGUN, k] = accepted
-        accepts += accepted
-    if accepts == 0:
+        if accepted:
+            runs.chosen[n] = k
+            runs.flags[BEGUN, n] = 1
+            n += 1
+    if n == 0:
         return
     if nfa.components[FILTERED + SITE_PROCEED, last]:
         site = last * SITES + SITE_PROCEED
         filter_runs(site, place, n, s, BEGUN, 0, events.masks, runs, buffer.nodes, run_filter, columns)
-    for k in range(n):
-        state[FAILED] |= runs.flags[BEGUN, k] == FAILING
-        if runs.flags[BEGUN, k] == 1:
-            _detect(runs.slots[s, NODE, k], place, buffer, state)
+    for i in range(n):
+        state[FAILED] |= runs.flags[BEGUN, i] == FAILING
+        if runs.flags[BEGUN, i] == 1:
+            _detect(runs.slots[s, NODE, runs.chosen[i]], place, buffer, state)
 
 
 @step
@@ -412,6 +417,8 @@ def advance(
     masks = events.masks
     bits = masks[place]
     emits = events.order[place] >= policy.emit_from
+    used = state[USED]
+    since = runs.counts[2 * length - 1]
     for turn in range(2 * length - 1):
         # From the last component to the first, Kleene states before waiting ones: no run moves twice.
         component = last - turn // 2
@@ -429,11 +436,20 @@ def advance(
         if not may_take and not may_begin:
             if policy.strategy >= PARTITION:
                 _break_contiguity(s, place, policy, events, runs, state)
+                since = 0
             continue
-        state[STEPS] += runs.counts[s]
-        takes, begins = _enable(component, is_open, place, may_take, may_begin, events, policy, nfa, runs)
         nodes = buffer.nodes
-        n = runs.counts[s]
+        n = -1
+        if runs.counts[s] >= policy.few and policy.strategy < PARTITION:
+            n = choose(component, following, s, place, may_take, may_begin, masks, nfa, runs, nodes, run_filter, columns)
+        everyone = n < 0
+        if everyone:
+            n = runs.counts[s]
+            for k in range(n):
+                runs.chosen[k] = k
+            since = 0 if s == 2 * length - 1 else since
+        state[STEPS] += n
+        takes, begins = _enable(component, is_open, place, n, may_take, may_begin, events, policy, nfa, runs)
         # The conditions of the edges. What an element must satisfy by itself is decided apart, in a row of flags of its own.
         site = component * SITES
         if takes > 0:
@@ -451,8 +467,8 @@ def advance(
             if components[FILTERED + SITE_FIRST, following]:
                 _copy_flags(BEGUN, FIRST_BEGUN, n, runs.flags)
                 filter_runs(site + SITE_FIRST, place, n, s, FIRST_BEGUN, 0, masks, runs, nodes, run_filter, columns)
-        _move(component, is_open, place, emits, events, policy, nfa, runs, buffer, state, columns)
+        _move(component, is_open, place, n, everyone, emits, events, policy, nfa, runs, buffer, state, columns)
     if starts and (bits >> components[BEGIN_BIT, 0]) & 1 == 1:
         _start(place, emits, events, nfa, runs, buffer, state, run_filter, columns)
-    if components[KLEENE, last] and emits:
-        _accept(place, events, nfa, runs, buffer, state, run_filter, columns)
+    if components[KLEENE, last] and emits and state[USED] > used:
+        _accept(place, since, events, nfa, runs, buffer, state, run_filter, columns)

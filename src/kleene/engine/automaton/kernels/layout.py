@@ -14,16 +14,29 @@ TAKES_ALONE = 10
 """Whether a lone run takes every event that the search for its next event finds by its take bit."""
 FILTERED = 11
 """The first of SITES rows: whether a site has conditions."""
-SITES = 7
+SITES = 11
 COMPONENT_FIELDS = FILTERED + SITES
-SITE_TAKE, SITE_FURTHER, SITE_PROCEED, SITE_BEGIN, SITE_FIRST, SITE_OPEN, SITE_WAITING = range(SITES)
+SITE_TAKE, SITE_FURTHER, SITE_PROCEED, SITE_BEGIN, SITE_FIRST, SITE_OPEN, SITE_WAITING = range(7)
 """What the filter decides: the conditions of the take edge, of a further element, of proceed and begin edges, of a first
 element; and, for a run alone in a Kleene state or waiting, which is the next event that concerns it.
 """
+SITE_TAKE_KEY, SITE_TAKE_BOUND, SITE_BEGIN_KEY, SITE_BEGIN_BOUND = range(7, SITES)
+"""What it computes: the keys of runs in an index over those that wait to take or to begin, and what an event looks up there."""
+
+BEGINS, TAKES, MERGES = range(3)
+"""Rows of `Nfa.indexes`: what a state's index is for."""
+HASHED, ORDERED = 1, 2
+"""Kinds of indexes: for equality, and for order comparisons."""
+LINKED, SIZE_OF_INDEX, MERGED_UPTO, REST, PENALTY = range(5)
+"""Entries of `Runs.indexes`: how many runs the index has, its buckets; how many runs are known to differ from each other; for
+how many events it is not asked, and how long it rests if it gives too many runs again.
+"""
+INDEX_FIELDS = 5
 
 # Rows of `flags`: which runs take and begin (also with regard to what each element must satisfy), and which stand and agree.
-TAKEN, BEGUN, FURTHER_TAKEN, FIRST_BEGUN, STANDING = range(5)
-FLAG_ROWS = 5
+# They are those of the runs in `chosen`, in its order; MARKED is by run.
+TAKEN, BEGUN, FURTHER_TAKEN, FIRST_BEGUN, STANDING, MARKED = range(6)
+FLAG_ROWS = 6
 ALIVE, AGREES = 1, 2
 """Bits of STANDING: the run's window has not passed; its partition and tests are those of the event."""
 FAILING = 2
@@ -38,6 +51,9 @@ FAILING = 2
 # From META on: a code for each test, and then the vector V: what conditions read.
 NODE, START, LAST, DIGIT_OF_RUN, SIZE, OLDEST = range(6)
 META = 6
+
+HOLE = -1
+"""The start of a run that has left its state."""
 
 # Rows of `nodes`, the versioned buffer (section 5.1). PREVIOUS is the pointer that the paper labels with a version number; its
 # last digit is DIGIT, and FORK the digit of the Kleene state that the run came from. OTHER is the second pointer of a union
@@ -77,8 +93,10 @@ ANY, NEXT, PARTITION, STRICT = range(4)
     PEAK,
     CREATED,
     FAILED,
-) = range(15)
-STATE_FIELDS = 15
+    HOLES,
+    SWEPT,
+) = range(17)
+STATE_FIELDS = 17
 
 # Algorithms.
 BASIC, MERGING, BACKTRACK = range(3)
@@ -98,6 +116,8 @@ class Nfa(NamedTuple):
     merge_reads: Array
     """What the conditions after each state read of a run: runs that agree on it have the same future."""
     merge_bounds: Array
+    indexes: Array
+    """The number of each state's indexes, by purpose; -1 for none."""
 
 
 class Policy(NamedTuple):
@@ -117,6 +137,8 @@ class Policy(NamedTuple):
     emit_from: int
     """The first row whose matches are asked for."""
     most_runs: int
+    few: int
+    """In states with fewer runs all of them are looked at."""
 
 
 class Runs(NamedTuple):
@@ -125,13 +147,21 @@ class Runs(NamedTuple):
     slots: Array
     floats: Array
     counts: Array
-    """How many runs each state has."""
+    """How many runs each state has, holes included."""
     touched: Array
     """Which states have runs that may have become equal; of state 0, whether any has."""
+    moved: Array
+    """Which states have runs in other places, or with other values, than their indexes say."""
     flags: Array
-    """What the edges decide for the runs of a state."""
-    table: Array
-    """A hash table, for merging."""
+    """What the edges decide for the runs of a state that an event may concern."""
+    chosen: Array
+    """Those runs."""
+    keys: Array
+    """`keys[x, k]` is the key of run k in index x; see `kernels/waiting.py`."""
+    links: Array
+    heads: Array
+    indexes: Array
+    """How far each index is; the entries are named above."""
     scratch: Array
     """Room for the elements that a filter walks over."""
 

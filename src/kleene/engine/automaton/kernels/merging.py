@@ -13,16 +13,22 @@ from kleene.engine.automaton.kernels.layout import (
     EVENT,
     FLOAT,
     FOUND_NODE,
+    HOLE,
+    HOLES,
     INTEGER,
     INTEGER_COLUMN,
     LAST,
+    LINKED,
     LIVE,
     MERGED,
+    MERGED_UPTO,
+    MERGES,
     NODE,
     OLDEST,
     POSITIVE,
     PREVIOUS,
     SIZE,
+    SIZE_OF_INDEX,
     START,
     YOUNGEST,
     Nfa,
@@ -30,6 +36,7 @@ from kleene.engine.automaton.kernels.layout import (
     Runs,
 )
 from kleene.engine.automaton.kernels.run_state import append_node, copy_run
+from kleene.engine.automaton.kernels.waiting import clear_chains, first_of, forget, link
 from kleene.engine.events.kernels.tables import Columns, Events
 from kleene.engine.kernels import inlined
 
@@ -92,14 +99,14 @@ def _hashed(s: int, k: int, nfa: Nfa, runs: Runs, columns: Columns) -> Any:
             word = slots[s, slot, k]
         elif kind == FLOAT:
             number = numbers[s, slot, k]
-            word = np.int64(number * 1024.0) if abs(number) < 1e15 else np.int64(0)
+            word = np.float64(number + 0.0).view(np.int64)  # zeros are equal
         elif kind == POSITIVE:
             word = np.int64(1 if slots[s, slot, k] > 0 else 0)
         elif kind == INTEGER_COLUMN:
             word = columns.ints[column, slots[s, slot, k]]
         else:
             number = columns.floats[column, slots[s, slot, k]]
-            word = np.int64(number * 1024.0) if abs(number) < 1e15 else np.int64(0)
+            word = np.float64(number + 0.0).view(np.int64)  # zeros are equal
         value = (value ^ np.uint64(word)) * np.uint64(0x9E3779B97F4A7C15)
         value ^= value >> np.uint64(29)
     return np.int64(value >> np.uint64(1))
@@ -128,43 +135,46 @@ def _before(nodes: Array, one: int, other: int) -> bool:
 def merge_runs(
     s: int, place: int, policy: Policy, events: Events, nfa: Nfa, runs: Runs, nodes: Array, state: Array, columns: Columns
 ) -> None:
-    """Makes one of the runs of a state that have the same future (section 5.2.2).
+    """Makes one of the runs of a state that have the same future (section 5.2.2): those before MERGED_UPTO differ already.
 
     The combined run is as young as its youngest. Under NON-OVERLAP only the run whose match would be preferred is kept.
     """
     slots = runs.slots
-    table = runs.table
+    x = nfa.indexes[MERGES, s]
+    if runs.moved[s] != 0 or policy.order_matters:
+        forget(s, nfa, runs)
     n = runs.counts[s]
-    size = 0
-    if n > 12:
-        size = 32
-        while size < 2 * n:
-            size *= 2
-        for entry in range(size):
-            table[entry] = -1
-    w = 0
-    for k in range(n):
+    upto = runs.indexes[x, MERGED_UPTO]
+    chained = n > 12
+    if chained and (n > runs.indexes[x, SIZE_OF_INDEX] or runs.indexes[x, LINKED] == 0):
+        clear_chains(x, n, runs)
+    w = upto
+    for k in range(runs.indexes[x, LINKED] if chained else upto, n):
+        new = k >= upto
+        if slots[s, START, k] == HOLE:
+            state[HOLES] -= new
+            continue
+        code = np.int64(0)
         twin = -1
-        slot = 0
-        if size == 0:
-            for j in range(w):
-                if twin < 0 and _same_future(s, j, k, place, policy, events, nfa, runs, columns):
-                    twin = j
-        else:
-            slot = _hashed(s, k, nfa, runs, columns) & (size - 1)
-            while table[slot] >= 0 and twin < 0:
-                j = table[slot]
+        j = -1
+        if chained:
+            code = _hashed(s, k, nfa, runs, columns)
+        if new:
+            j = first_of(x, code, runs) if chained else w - 1
+        while j >= 0 and twin < 0:
+            if slots[s, START, j] != HOLE and (not chained or runs.keys[x, j] == code):
                 if _same_future(s, j, k, place, policy, events, nfa, runs, columns):
                     twin = j
-                slot = (slot + 1) & (size - 1)
+            j = runs.links[x, j] if chained else j - 1
         if twin < 0:
-            if size > 0:
-                table[slot] = w
-            if w != k:
+            if new and w != k:
                 copy_run(runs, s, k, s, w)
-            w += 1
+            if chained:
+                link(x, w if new else k, code, runs)
+            w += new
             continue
         state[MERGED] += 1
+        state[LIVE] -= 1
         one = slots[s, START, twin]
         other = slots[s, START, k]
         if policy.non_overlap:
@@ -184,8 +194,12 @@ def merge_runs(
             slots[s, DIGIT_OF_RUN, twin] = max(slots[s, DIGIT_OF_RUN, twin], slots[s, DIGIT_OF_RUN, k])
             slots[s, LAST, twin] = max(slots[s, LAST, twin], slots[s, LAST, k])
             slots[s, OLDEST, twin] = min(slots[s, OLDEST, twin], slots[s, OLDEST, k])
+    if w < n and upto == 0:
+        # Any run may have another place now.
+        forget(s, nfa, runs)
+    runs.indexes[x, LINKED] = w if chained else 0
+    runs.indexes[x, MERGED_UPTO] = w
     runs.counts[s] = w
-    state[LIVE] -= n - w
 
 
 @inlined
@@ -229,6 +243,7 @@ def prefer(nodes: Array, found: Array, begin: int, end: int) -> int:
 def end_overlapping(ended: int, runs: Runs, state: Array) -> None:
     """Lets go of the runs that did not start after a place."""
     state[LIVE] = 0
+    state[HOLES] = 0
     for s in range(runs.counts.size):
         w = 0
         for k in range(runs.counts[s]):
@@ -237,4 +252,5 @@ def end_overlapping(ended: int, runs: Runs, state: Array) -> None:
                     copy_run(runs, s, k, s, w)
                 w += 1
         runs.counts[s] = w
+        runs.moved[s] = 1
         state[LIVE] += w

@@ -20,13 +20,13 @@ continues, no search for compatible versions is needed to read a match.
 
 An event is processed as a whole or not at all: when there might not be room for its effects, the kernel returns before it.
 
-Cost: per event, the runs of the states that it concerns; per selected event one node.
+Cost: per event, the runs of the states that it concerns, or those of them that indexes choose; per selected event one node.
 """
 
 from __future__ import annotations
 
 from kleene.common.arrays import Array
-from kleene.engine.automaton.kernels.edges import advance, filter_runs, take
+from kleene.engine.automaton.kernels.edges import advance, take
 from kleene.engine.automaton.kernels.layout import (
     BACKTRACK,
     BEGIN_BIT,
@@ -36,6 +36,8 @@ from kleene.engine.automaton.kernels.layout import (
     FOUND_FULL,
     FOUND_NODE,
     FRESH,
+    HOLE,
+    HOLES,
     LIVE,
     MERGING,
     NEXT,
@@ -56,6 +58,7 @@ from kleene.engine.automaton.kernels.layout import (
     STARTED,
     STARTS,
     STEPS,
+    SWEPT,
     TAKES_ALONE,
     USED,
     YOUNGEST,
@@ -66,9 +69,10 @@ from kleene.engine.automaton.kernels.layout import (
     Runs,
 )
 from kleene.engine.automaton.kernels.merging import end_overlapping, merge_touched, prefer
-from kleene.engine.automaton.kernels.run_state import copy_run
+from kleene.engine.automaton.kernels.run_state import copy_run, filter_runs
+from kleene.engine.automaton.kernels.waiting import compact
 from kleene.engine.events.kernels.tables import Columns, Events
-from kleene.engine.kernels import RunFilter, kernel, step
+from kleene.engine.kernels import RunFilter, inlined, kernel, step
 
 # --- one run at a time (section 5.2.3) ----------------------------------------------------------------------------------
 
@@ -162,7 +166,7 @@ def _require_room(
         return FOUND_FULL
     if state[USED] + 4 * live + 4 > buffer.nodes.shape[1]:
         return NODES_FULL
-    if 2 * live + 2 > runs.slots.shape[2]:
+    if 2 * live + state[HOLES] + 2 > runs.slots.shape[2]:
         return RUNS_FULL
     if live > policy.most_runs:
         return RUN_LIMIT
@@ -176,15 +180,33 @@ def _end_runs(place: int, policy: Policy, events: Events, runs: Runs, state: Arr
     """The events of a segment have ended: its live runs are forgotten, but not when the oldest of them started."""
     for s in range(runs.counts.size):
         for k in range(runs.counts[s]):
-            if events.clock[place] - events.clock[runs.slots[s, START, k]] < policy.window:
+            start = runs.slots[s, START, k]
+            if start != HOLE and events.clock[place] - events.clock[start] < policy.window:
                 state[EARLIEST] = min(state[EARLIEST], events.ts[runs.slots[s, OLDEST, k]])
         runs.counts[s] = 0
+        runs.moved[s] = 1
     state[LIVE] = 0
+    state[HOLES] = 0
+
+
+@inlined
+def _is_sweep_due(place: int, policy: Policy, clock: Array, state: Array) -> bool:
+    """Whether there are as many holes as runs, or half a window has passed: indexes do not look at the runs that end."""
+    if state[HOLES] > 0 and state[LIVE] <= state[HOLES] + 1:
+        return True
+    return bool(state[LIVE] >= policy.few and clock[place] - clock[state[SWEPT]] >= policy.window // 2)
 
 
 @step
 def _report_one(
-    place: int, before: int, segment: int, policy: Policy, runs: Runs, buffer: Buffer, ended: Array, state: Array
+    place: int,
+    before: int,
+    segment: int,
+    policy: Policy,
+    runs: Runs,
+    buffer: Buffer,
+    ended: Array,
+    state: Array,
 ) -> None:
     """NON-OVERLAP: of the matches found at an event one is reported, and the runs that overlap it end."""
     best = prefer(buffer.nodes, buffer.found, before, state[FOUND])
@@ -221,7 +243,13 @@ def run_automaton(
     place = state[POSITION]
     status = DONE
     takes_alone = policy.strategy == NEXT and events.tests.shape[0] == 0 and not policy.order_matters
+    sweeps = False
     while segment < events.offsets.size - 1:
+        if sweeps:
+            for s in range(states):
+                compact(s, place - 1, policy.window, events.clock, runs, state)
+            state[SWEPT] = place - 1
+            sweeps = False
         end = events.offsets[segment + 1]
         starts = True
         if policy.algorithm == BACKTRACK:
@@ -239,6 +267,7 @@ def run_automaton(
                 _end_runs(end - 1, policy, events, runs, state)
             segment += 1
             state[STARTS] = 0
+            state[SWEPT] = min(place, masks.size - 1)
             continue
         live = state[LIVE]
         if live == 0:
@@ -253,20 +282,21 @@ def run_automaton(
             of = s - length if s >= length else s
             site = of * SITES + (SITE_OPEN if s >= length else SITE_WAITING)
             watched = _watched(s, policy, nfa)
-            place = filter_runs(site, place, end, s, 0, watched, masks, runs, buffer.nodes, run_filter, columns)
+            place = filter_runs(site, place, end, s, live - 1, watched, masks, runs, buffer.nodes, run_filter, columns)
             if place >= end:
                 continue
             if masks[place] & watched == 0 and takes_alone and nfa.components[TAKES_ALONE, of] and s >= length:
                 # Nothing else happens at this event.
                 if events.clock[place] - events.clock[runs.slots[s, START, 0]] >= policy.window:
                     runs.counts[s] = 0
+                    runs.moved[s] = 1
                     state[LIVE] = 0
                     continue
                 if state[USED] + 8 > buffer.nodes.shape[1]:
                     status = NODES_FULL
                     break
                 state[STEPS] += 1
-                take(of, s, 0, place, events, nfa, runs, buffer.nodes, state, columns)
+                take(of, s, live - 1, place, events, nfa, runs, buffer.nodes, state, columns)
                 place += 1
                 continue
         elif policy.strategy < PARTITION and masks[place] & policy.relevant == 0:
@@ -274,7 +304,10 @@ def run_automaton(
             continue
         status = _require_room(live, states, policy, runs, postponed, buffer, state)
         if status != DONE:
-            break
+            if live < policy.few or state[SWEPT] == place - 1:
+                break
+            sweeps = True
+            continue
         before = state[FOUND]
         advance(place, starts, events, policy, nfa, runs, buffer, state, run_filter, columns)
         state[PEAK] = max(state[PEAK], state[LIVE])
@@ -284,6 +317,7 @@ def run_automaton(
             _follow(place, policy, events, runs, postponed, state)
         if policy.non_overlap and state[FOUND] > before:
             _report_one(place, before, segment, policy, runs, buffer, ended, state)
+        sweeps = _is_sweep_due(place, policy, events.clock, state)
         place += 1
     state[SEGMENT] = segment
     state[POSITION] = place

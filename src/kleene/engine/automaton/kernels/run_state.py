@@ -37,7 +37,51 @@ from kleene.engine.automaton.kernels.layout import (
     Runs,
 )
 from kleene.engine.events.kernels.tables import Columns
-from kleene.engine.kernels import inlined
+from kleene.engine.kernels import RunFilter, inlined
+
+
+@inlined
+def filter_runs(
+    site: int,
+    row: int,
+    n: int,
+    s: int,
+    flags_row: int,
+    watched: int,
+    masks: Array,
+    runs: Runs,
+    nodes: Array,
+    run_filter: RunFilter,
+    columns: Columns,
+) -> int:
+    """Calls the filter for n chosen runs of a state, or up to row n for a lone one: see `RunFilter`."""
+    slots = runs.slots
+    numbers = runs.floats
+    room = slots.shape[2]
+    return run_filter(
+        site,
+        row,
+        n,
+        room,
+        columns.ints.shape[1],
+        nodes.shape[1],
+        s * slots.shape[1] * room,
+        s * numbers.shape[1] * room,
+        flags_row * room,
+        watched,
+        slots.ctypes,
+        numbers.ctypes,
+        columns.ints.ctypes,
+        columns.floats.ctypes,
+        columns.valid.ctypes,
+        columns.constants.ctypes,
+        runs.flags.ctypes,
+        nodes.ctypes,
+        runs.scratch.ctypes,
+        masks.ctypes,
+        runs.chosen.ctypes,
+        runs.keys.ctypes,
+    )
 
 
 @inlined
