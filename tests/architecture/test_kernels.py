@@ -68,7 +68,7 @@ def plain_modules() -> dict[str, Any]:
 
 def uncompiled(argument: Any) -> Any:
     """The argument as plain Python takes it: a block filter as the function it was compiled from."""
-    function = getattr(argument, "_pyfunc", argument)
+    function = getattr(argument, "plain", argument)
     if function is not argument and function.__name__ in ("run_filter", "lazy_filter"):
         return lambda *given: function(*(item._arr.reshape(-1) if hasattr(item, "_arr") else item for item in given))
     return function

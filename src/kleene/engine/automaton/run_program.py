@@ -36,7 +36,7 @@ from kleene.engine.automaton.kernels.layout import (
     SITE_WAITING,
 )
 from kleene.engine.expressions.filters import ColumnSpec, FlatBody, Program, Value, lacking_column
-from kleene.engine.kernels import RunFilter, compile_run_filter, generated
+from kleene.engine.kernels import RunFilter, compile_run_filter
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.conditions import Condition
@@ -172,7 +172,7 @@ def _program(writer: _Writer, table: Array) -> RunProgram:
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> RunFilter:
-    return compile_run_filter(generated(source, "run_filter"))
+    return compile_run_filter(source)
 
 
 HEADER = (
@@ -360,8 +360,7 @@ class _SiteBody(FlatBody):
     """The conditions of one site: references resolve to the current event, to a slot of the run, or to a walked element."""
 
     def __init__(self, writer: _Writer, component: int, kind: int, walked: tuple[str, ...], prefix: str) -> None:
-        super().__init__(writer.program, {}, 0)
-        self.prefix = prefix
+        super().__init__(writer.program, {}, 0, prefix)
         self._writer = writer
         self._layout = writer.layout
         self._component = component

@@ -1,9 +1,9 @@
 """Predicates between events as compiled block filters.
 
 Each level's predicates become one Python function, written from the bound expression tree (never from the user's text: the
-source has only generated names and numbers), compiled by numba and called once per block of candidates. Bodies are
-branch-free: a condition is a pair (is true, is false), a value a pair (number, is known), which makes three-valued logic four
-bit operations.
+source has only generated names and numbers), compiled (`kernels/filter_code.py`) and called once per block of candidates.
+Bodies are branch-free: a condition is a pair (is true, is false), a value a pair (number, is known), which makes three-valued
+logic four bit operations.
 
 A filter reads columns by number. `ColumnSpec` says what each holds; `kleene.engine.passes.filter_values` fills them. Strings
 become ranks in the order of all strings compared, constants included.
@@ -12,7 +12,7 @@ Constants are an argument, not part of the code, so conditions that differ in no
 divisors of `%` are written out, because dividing by a known number is several times faster. A long IN list is a sorted part of
 the constants, and searched.
 
-Cost: about 1.5-2.5 ns a candidate; 0.1-0.2 s to compile a query's filter, once per process.
+Cost: about 1.5-2.5 ns a candidate; some 20 ms to compile a query's filter, once per process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import pyarrow as pa
 from kleene.common.schema import Kind
 from kleene.engine.expressions.filter_constants import OVERFLOW, Constant, End
 from kleene.engine.expressions.vectorized import lacking_types
-from kleene.engine.kernels import BlockFilter, compile_filter, generated
+from kleene.engine.kernels import BlockFilter, compile_filter
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.faults import is_atom, is_fallible, tolerant
@@ -95,11 +95,10 @@ Truth = tuple[str, str]
 class Body:
     """Writes the body of one level: what reads only bound events goes before the loop, the rest inside it."""
 
-    prefix = "v"
-    """Of the names that the body defines."""
-
-    def __init__(self, program: Program, positions: dict[str, int], level: int) -> None:
+    def __init__(self, program: Program, positions: dict[str, int], level: int, prefix: str = "v") -> None:
         self.program = program
+        self.prefix = prefix
+        """Of the names that the body defines: in a filter a name is of one kind."""
         self.positions = positions
         self.level = level
         self.fixed: list[str] = []
@@ -462,6 +461,7 @@ def _all(*known: str) -> str:
     return " & ".join(needed) if needed else "True"
 
 
+HEADER = "def block_filter(level, bound, stack, selected, n, ints, floats, valid, constants):"
 CANDIDATES = ("for position in range(n):", "index = selected[level, position]", "row = stack[level, index]")
 
 
@@ -482,11 +482,11 @@ def build_filter(bound: BoundQuery, variables: Sequence[str], levels: Sequence[S
         return None
     program = Program(bound)
     positions = {variable: index for index, variable in enumerate(variables)}
-    lines = ["def block_filter(level, bound, stack, selected, n, ints, floats, valid, constants):"]
+    lines = [HEADER]
     for level, conjuncts in enumerate(levels):
         if not conjuncts:
             continue
-        body = Body(program, positions, level)
+        body = Body(program, positions, level, f"v{level}_")
         held = [body.truth(conjunct)[0] for conjunct in conjuncts]
         rest = ("selected[level, kept] = index", f"kept += 1 if {' & '.join(held)} else 0")
         lines += [
@@ -502,14 +502,10 @@ def build_filter(bound: BoundQuery, variables: Sequence[str], levels: Sequence[S
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> BlockFilter:
-    return compile_filter(generated(source, "block_filter"))
+    return compile_filter(source)
 
 
 @lru_cache(maxsize=1)
 def no_filter() -> BlockFilter:
     """The filter of a plan without predicates between events: kernels need one to be typed."""
-    return compile_filter(_keep_all)
-
-
-def _keep_all(_0, _1, _2, _3, n, _5, _6, _7, _8):  # type: ignore[no-untyped-def]
-    return n
+    return compile_filter(f"{HEADER}\n    return n\n")

@@ -11,16 +11,17 @@ Without such a folder, kernels are compiled in each process. Nothing is ever wri
 
 from __future__ import annotations
 
-import hashlib
+import gc
+import logging
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 from kleene.engine.kernels.cache_directory import private_directory, version
 
@@ -51,9 +52,10 @@ places that satisfy the conditions (a bit each) of a site when they are added to
 if COMPILED:
     import numba
     from numba import types
-    from numba.core.ccallback import CFunc
 
     from kleene.engine.kernels.cache_files import KernelCache
+    from kleene.engine.kernels.compilers import part
+    from kleene.engine.kernels.filter_code import CompiledFilter
 
     _directory = private_directory()
 
@@ -105,6 +107,7 @@ class _Stopwatch(threading.local):
     seconds = 0.0
     began = 0.0
     depth = 0
+    collects = False
 
 
 _stopwatch = _Stopwatch()
@@ -115,6 +118,38 @@ def compiling_seconds() -> float:
     return _stopwatch.seconds
 
 
+SILENCE = 1.0
+"""Seconds of compiling until something is said about it, and a tenth of those from then on."""
+
+
+class _Notice:
+    """Tells whoever waits that kernels are being compiled: on a terminal, otherwise in the log."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._due = SILENCE
+        self._functions = 0
+        self._loop = ""
+
+    def on_start(self, name: str, depth: int) -> None:
+        """Something is compiled, at a depth within a kernel."""
+        now = time.monotonic()
+        self._began = now if self._began is None else self._began
+        self._functions += 1
+        self._loop = self._loop if depth else name
+        if now - self._began >= self._due:
+            self._due = now - self._began + 10 * SILENCE
+            self._say(f"compiling kernels, once: {self._loop} ({self._functions} functions in {now - self._began:.0f} s)")
+
+    def _say(self, text: str) -> None:
+        if os.environ.get("KLEENE_PROGRESS") == "off":
+            return
+        if sys.stderr is not None and sys.stderr.isatty():
+            sys.stderr.write(f"kleene: {text}\n")
+        else:
+            logging.getLogger("kleene").info(text)
+
+
 if COMPILED:
     from numba.core import event
 
@@ -122,19 +157,41 @@ if COMPILED:
     _register: Any = event.register
 
     class _CompilerListener(_listener):  # type: ignore[misc]
-        """Told whenever a thread enters and leaves the compiler, which calls itself."""
+        """Told whenever a thread enters and leaves the compiler, which calls itself.
+
+        Meanwhile garbage is not looked for: a compiler's many small objects are all in use, and looked through in vain.
+        """
 
         def on_start(self, _: Any) -> None:
             if _stopwatch.depth == 0:
                 _stopwatch.began = time.thread_time()
+                _stopwatch.collects = gc.isenabled()
+                gc.disable()
             _stopwatch.depth += 1
 
         def on_end(self, _: Any) -> None:
             _stopwatch.depth -= 1
             if _stopwatch.depth == 0:
                 _stopwatch.seconds += time.thread_time() - _stopwatch.began
+                if _stopwatch.collects:
+                    gc.enable()
+
+    class _FunctionListener(_listener):  # type: ignore[misc]
+        """Told of each function that is compiled."""
+
+        def __init__(self) -> None:
+            self._notice = _Notice()
+            self._depth = 0
+
+        def on_start(self, told: Any) -> None:
+            self._notice.on_start(told.data["dispatcher"].__name__, self._depth)
+            self._depth += 1
+
+        def on_end(self, _: Any) -> None:
+            self._depth -= 1
 
     _register("numba:compiler_lock", _CompilerListener())
+    _register("numba:compile", _FunctionListener())
 
 
 def cache_folder() -> Path | None:
@@ -146,14 +203,14 @@ def kernel(function: F) -> F:
     """Compiles a loop on first use, or leaves it as it is under `KLEENE_KERNELS=python`."""
     if not COMPILED:
         return function
-    return cast(F, _kept(_njit(nogil=True, error_model="numpy", _nrt=False)(function), function))
+    return cast(F, _kept(_njit(nogil=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True)(function), function))
 
 
 def inlined(function: F) -> F:
     """A part of a kernel, written out at each call: passing many arrays costs more than small bodies do."""
     if not COMPILED:
         return function
-    return cast(F, _njit(forceinline=True, error_model="numpy", _nrt=False)(function))
+    return cast(F, part(function, forceinline=True, error_model="numpy", _nrt=False))
 
 
 def step(function: F) -> F:
@@ -169,19 +226,14 @@ def called(function: F) -> F:
     """A part of a kernel that is called: a loop that many events go through has the registers of the processor for itself."""
     if not COMPILED:
         return function
-    return cast(F, _njit(error_model="numpy", _nrt=False)(function))
+    return cast(F, part(function, error_model="numpy", _nrt=False))
 
 
-def generated(source: str, name: str) -> Callable[..., int]:
-    """The function that a generated source defines, in terms of `np`.
-
-    Its module has a name and a place by its contents, so that what it compiles to is found again. Nothing is at that place.
-    """
-    text = f"import numpy as np\n\n\n{source}"
-    digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-    namespace: dict[str, Any] = {"__name__": f"{__name__}.generated_{name}_{digest}"}
-    exec(compile(text, f"generated/{name}_{digest}.py", "exec"), namespace)  # noqa: S102 - generated from bound trees, no user text in it
-    return cast(Callable[..., int], namespace[name])
+def generated(source: str) -> Callable[..., int]:
+    """The one function that a generated source defines, in terms of `np`."""
+    namespace: dict[str, Any] = {"np": np}
+    exec(compile(source, "generated", "exec"), namespace)  # noqa: S102 - generated from bound trees, no user text in it
+    return cast(Callable[..., int], namespace.popitem()[1])
 
 
 def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
@@ -191,45 +243,27 @@ def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
     return compiled
 
 
-def _compile(signature: Any, function: Callable[..., int]) -> Callable[..., int]:
-    """A function in the form that a compiled kernel can call through a pointer."""
-    compiled: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options={"error_model": "numpy"})
-    with _importable(function):
-        _kept(compiled, function).compile()
-    return cast(Callable[..., int], compiled)
+def _compile(signature: Any, source: str) -> Callable[..., int]:
+    """The filter that a source defines, in the form that a compiled kernel can call through a pointer."""
+    return cast(Callable[..., int], CompiledFilter(source, signature, generated(source)))
 
 
-@contextmanager
-def _importable(function: Callable[..., Any]) -> Iterator[None]:
-    """Lists the module of a generated function among those that are imported, where numba's cache looks for it."""
-    name = function.__module__
-    if name in sys.modules:
-        yield
-        return
-    module = sys.modules[name] = ModuleType(name)
-    vars(module).update(function.__globals__)
-    try:
-        yield
-    finally:
-        sys.modules.pop(name, None)
-
-
-def compile_filter(function: BlockFilter) -> BlockFilter:
+def compile_filter(source: str) -> BlockFilter:
     """A block filter in the form that a kernel calls."""
-    return _compile(FILTER_SIGNATURE, function) if COMPILED else function
+    return _compile(FILTER_SIGNATURE, source) if COMPILED else generated(source)
 
 
-def compile_run_filter(function: RunFilter) -> RunFilter:
+def compile_run_filter(source: str) -> RunFilter:
     """The filter of an automaton in the form that a kernel calls: with bare addresses (`array.ctypes`).
 
     It is called for every event: passing addresses costs 7 ns, passing arrays 26.
     """
-    return _compile(RUN_FILTER_SIGNATURE, function) if COMPILED else _indexing(function)
+    return _compile(RUN_FILTER_SIGNATURE, source) if COMPILED else _indexing(generated(source))
 
 
-def compile_lazy_filter(function: LazyFilter) -> LazyFilter:
+def compile_lazy_filter(source: str) -> LazyFilter:
     """The filter of a lazy plan, called with bare addresses for every partial match."""
-    return _compile(LAZY_FILTER_SIGNATURE, function) if COMPILED else _indexing(function)
+    return _compile(LAZY_FILTER_SIGNATURE, source) if COMPILED else _indexing(generated(source))
 
 
 def _indexing(function: Callable[..., int]) -> Callable[..., int]:

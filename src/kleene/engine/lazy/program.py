@@ -18,7 +18,7 @@ import numpy as np
 from kleene.common.arrays import Array
 from kleene.common.schema import Kind
 from kleene.engine.expressions.filters import FlatBody, Program, loop_lines
-from kleene.engine.kernels import LazyFilter, compile_lazy_filter, generated
+from kleene.engine.kernels import LazyFilter, compile_lazy_filter
 from kleene.engine.lazy.kernels import chain as kernels
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
@@ -30,6 +30,8 @@ FIRST, FURTHER = 0, 1
 """The roles of an event at a site: the one event of a component (the first element of a Kleene component), a further one."""
 
 MOST_COMPILED = 62
+
+HEADER = "def lazy_filter(site, conditions, n, rows, bound, selected, ints, floats, valid, constants):"
 
 NODE, LENGTH = 2, 3
 """Rows of `slots` beside those of a component's first and last event."""
@@ -193,7 +195,7 @@ class LazyProgram:
         return (FURTHER,) if "running" in kinds else (FIRST,)
 
     def _filter_sources(self, columns: Program) -> list[str]:
-        lines = ["def lazy_filter(site, conditions, n, rows, bound, selected, ints, floats, valid, constants):"]
+        lines = [HEADER]
         for component, event in enumerate(self.branch.components):
             for role in (FIRST, FURTHER) if event.is_kleene else (FIRST,):
                 loops = []
@@ -206,7 +208,7 @@ class LazyProgram:
         return [*lines, "    return n"] if len(lines) > 1 else []
 
     def _loop(self, columns: Program, component: int, role: int, number: int) -> list[str]:
-        body = CandidateBody(columns, component, role, self._index, self.slots)
+        body = CandidateBody(columns, component, role, self._index, self.slots, f"v{component}_{role}_{number}_")
         held = body.truth(self.branch.conditions[number].condition.expression)[0]
         rest = ("selected[kept] = place", f"kept += 1 if {held} else 0")
         loop = ("for position in range(n):", "place = selected[position]")
@@ -221,8 +223,8 @@ class LazyProgram:
 class CandidateBody(FlatBody):
     """Writes one condition over a candidate (`place`) and the bound events (`bound[slot]`)."""
 
-    def __init__(self, program: Program, component: int, role: int, index: dict[str, int], slots: Array) -> None:
-        super().__init__(program, index, component)
+    def __init__(self, program: Program, component: int, role: int, index: dict[str, int], slots: Array, prefix: str) -> None:
+        super().__init__(program, index, component, prefix)
         self._role = role
         self._slots = slots
 
@@ -261,17 +263,13 @@ def _slots(branch: LazyBranch) -> tuple[Array, int]:
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> LazyFilter:
-    return compile_lazy_filter(generated(source, "lazy_filter"))
+    return compile_lazy_filter(source)
 
 
 @lru_cache(maxsize=1)
 def _no_filter() -> LazyFilter:
     """The filter of a branch without conditions between events: kernels need one to be typed."""
-    return compile_lazy_filter(_keep_all)
-
-
-def _keep_all(_0, _1, n, _3, _4, _5, _6, _7, _8, _9):  # type: ignore[no-untyped-def]
-    return n
+    return compile_lazy_filter(f"{HEADER}\n    return n\n")
 
 
 def build_lazy(bound: BoundQuery, branches: tuple[LazyBranch, ...]) -> tuple[Program, tuple[LazyProgram, ...]]:

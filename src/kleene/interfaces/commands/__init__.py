@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from kleene.interfaces.commands import bench, check, demo, explain, explore, generate, match, statistics, why_not, workload
+from kleene.interfaces.commands import (
+    bench,
+    check,
+    demo,
+    explain,
+    explore,
+    generate,
+    match,
+    statistics,
+    warm_up,
+    why_not,
+    workload,
+)
 from kleene.interfaces.commands.pack import pack
 from kleene.interfaces.commands.stream import stream
 
@@ -23,6 +35,7 @@ COMMANDS: dict[str, ModuleType] = {
     "workload": workload,
     "statistics": statistics,
     "generate": generate,
+    "warm-up": warm_up,
     "pack": pack,
     "demo": demo,
     "bench": bench,

@@ -116,7 +116,7 @@ def test_the_length_of_a_list_between_events_compiles_nothing() -> None:
 
 def test_a_generated_filter_that_is_dropped_leaves_memory() -> None:
     modules = set(sys.modules)
-    function = kernels.generated("def dropped(n): return n + 1", "dropped")
+    function = kernels.generated("def dropped(n): return n + 1")
     assert function(1) == 2
     assert set(sys.modules) == modules
     left = weakref.ref(function)

@@ -36,15 +36,14 @@ import numpy as np
 from kleene.engine import kernels
 from kleene.engine.expressions import filters
 from kleene.engine.lazy import program as lazy_program
-from kleene.engine.kernels.rows import first_descent
+from kleene.engine.kernels.rows import alike_at_end, first_descent
 
 assert first_descent(np.array([1, 2, 1])) == 2
 filters.no_filter(), lazy_program._no_filter()
-source = "def shift(level, bound, stack, selected, n, ints, floats, valid, constants): return n + 1"
-compiled = kernels.compile_filter(kernels.generated(source, "shift"))
-print(sum(first_descent.stats.cache_misses.values()) + 1 - compiled.cache_hits, kernels.cache_folder())
+assert alike_at_end(np.array([1, 2, 1])) == 1
+print(sum(len(loop.stats.cache_misses) for loop in (first_descent, alike_at_end)), kernels.cache_folder())
 """
-"""Compiles a kernel and filters; prints how many of two were not in the cache, and where that is."""
+"""Compiles two kernels, and filters; prints how many of the kernels were not in the cache, and where that is."""
 
 BECOME = """
 import os, runpy, sys, tempfile
@@ -291,9 +290,9 @@ def test_damaged_files_are_compiled_again(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     assert use(KLEENE_CACHE_DIR=str(cache))[0] == 2
     files = sorted(cache.rglob("*.nbc"))
-    assert len(files) >= 4
+    assert len(files) >= 2
     damages = (lambda _: b"", flipped, lambda content: content[:40], lambda content: content[:-1])
-    for begin in (0, 1):
+    for begin in (0, 2):
         for number, file in enumerate(files, begin):
             file.write_bytes(damages[number % 4](file.read_bytes()))
         assert use(KLEENE_CACHE_DIR=str(cache))[0] == 2
