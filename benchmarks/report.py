@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Experiment, Point
 from benchmarks.plots import Figures, draw
-from benchmarks.suite import Suite, load
+from benchmarks.suite import Check, Suite, load
 
 Rows = list[list[str]]
 
@@ -51,6 +51,8 @@ class Presentation:
     tables: Mapping[str, Callable[[Experiment], str]]
     figures: Figures
     remarks: Mapping[str, str]
+    overview: Callable[[Mapping[str, Experiment]], str] | None = None
+    """What is shown of all experiments that have results, before them."""
     measured: Mapping[str, str] = field(default_factory=dict)
     """By experiment what its numbers are, where they are not ratios of medians."""
     paper: str = ""
@@ -70,7 +72,8 @@ def write_report(presentation: Presentation, results: Path, docs: Path, note: st
     for name, experiment in experiments.items():
         sections[heading_of(name)] = section(presentation, experiment, context[name], docs / "figures")
     shown = [sections[heading] for heading in map(heading_of, suite.experiments) if heading in sections]
-    parts = [f"## {presentation.title}", presentation.opening, _context(context), *([note] if note else []), *shown]
+    parts = [f"## {presentation.title}", presentation.opening, _context(context), *([note] if note else [])]
+    parts += [*([presentation.overview(experiments)] if presentation.overview else []), *shown]
     text = put_part(before, suite.name, "\n\n".join(parts))
     rows = headline_rows(presentation, experiments, context)
     if rows:
@@ -176,6 +179,11 @@ def table(header: Sequence[str], rows: Rows) -> str:
     kept = [column for column in range(len(header)) if any(row[column] for row in rows)]
     lines = [f"| {' | '.join(header[column] for column in kept)} |", "|" + "---|" * len(kept)]
     return "\n".join([*lines, *(f"| {' | '.join(row[column] for column in kept)} |" for row in rows)])
+
+
+def checks(rows: Iterable[Check]) -> str:
+    """What was asked, what was measured, and whether that is enough."""
+    return table(["asked", "measured", "reached"], [[*row, "yes" if reached else "no"] for *row, reached in rows])
 
 
 def times(value: float) -> str:
