@@ -141,7 +141,8 @@ def heading_of(name: str) -> str:
     >>> heading_of("5"), heading_of("figure16a"), heading_of("cores")
     ('### Experiment 5:', '### Figure 16a:', '### Cores:')
     """
-    return f"### Experiment {name}:" if name.isdigit() else "### " + re.sub(r"(\d+[a-z]?)$", r" \1", name.capitalize()) + ":"
+    words = name.capitalize().replace("_", " ")
+    return f"### Experiment {name}:" if name.isdigit() else "### " + re.sub(r"(\d+[a-z]?)$", r" \1", words) + ":"
 
 
 def sections_of(part: str) -> dict[str, str]:
@@ -242,10 +243,8 @@ def _context(context: dict[str, Any]) -> str:
     machine = latest["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
     hardware = f"{machine['cores']} cores, {machine['memory_gb']} GB of memory, {machine['system']}"
-    return (
-        f"Events are made from seed {latest['seed']}; time is the event number.\n"
-        f"This run: {hardware}, Python {machine['python']}; {versions}."
-    )
+    made = "" if latest["seed"] is None else f"Events are made from seed {latest['seed']}; time is the event number.\n"
+    return f"{made}This run: {hardware}, Python {machine['python']}; {versions}."
 
 
 HEADLINES_OPENING = """\

@@ -50,7 +50,8 @@ class Suite:
     """By name: "full", "quick" and "tiny"; each a `Scale`."""
     packages: tuple[str, ...]
     """Whose versions matter."""
-    seed: int
+    seed: int | None
+    """Of the events, unless they are data."""
     parameters: Mapping[str, float]
     """What all experiments have in common, with the paper's symbols."""
     run: Callable[[Sequence[str], Any, Path, bool], Iterator[Experiment]]

@@ -90,9 +90,7 @@ def workload(scale: Scale) -> Iterator[Point]:
 def together(name: str, queries: dict[str, str], table: pa.Table, expected: int) -> Contender:
     """A workload; its matches are counted together."""
     asked = library.workload(queries)
-    return checked(
-        name, lambda: sum(found.num_rows for found in asked.match(table, time="ts", type="type").values()), expected
-    )
+    return checked(name, lambda: sum(found.num_rows for found in asked.match(table, time="ts", type="type").values()), expected)
 
 
 def lists(scale: Scale) -> Iterator[Point]:
@@ -146,7 +144,9 @@ def chunks(scale: Scale) -> Iterator[Point]:
     events = scale.share(1.0)
     whole = keyed(events)
     parts = whole.to_batches(max_chunksize=ROWS)
-    contenders = [kleene(name, PAIR + RETURN, table) for name, table in (("one chunk", whole), ("chunks", pa.Table.from_batches(parts)))]
+    contenders = [
+        kleene(name, PAIR + RETURN, table) for name, table in (("one chunk", whole), ("chunks", pa.Table.from_batches(parts)))
+    ]
     yield compared("a table", contenders, events, scale, "one chunk")
     query = library.query(PAIR + RETURN)
 
@@ -154,7 +154,10 @@ def chunks(scale: Scale) -> Iterator[Point]:
         reader = pa.RecordBatchReader.from_batches(whole.schema, batches)
         return query.match(reader, time="ts", type="type").num_rows
 
-    contenders = [checked(name, lambda given=given: read(given)) for name, given in (("one batch", whole.to_batches()), ("batches", parts))]
+    contenders = [
+        checked(name, lambda given=given: read(given))
+        for name, given in (("one batch", whole.to_batches()), ("batches", parts))
+    ]
     yield compared("a reader", contenders, events, scale, "one batch", batch=float(len(parts)))
 
 

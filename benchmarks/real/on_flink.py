@@ -23,7 +23,12 @@ UNKNOWN = -(1 << 31)
 
 _PEERS = tuple(engines.HERE / "flink" / f"{name}.java" for name in ("Jobs", "Events"))
 ENGINE = Engine(
-    "flink", jars.FLINK, "RealPatterns", (SHARED, *_PEERS, Path(__file__).parent / "flink" / "RealPatterns.java"), jars.flink_jars, {}
+    "flink",
+    jars.FLINK,
+    "RealPatterns",
+    (SHARED, *_PEERS, Path(__file__).parent / "flink" / "RealPatterns.java"),
+    jars.flink_jars,
+    {},
 )
 
 

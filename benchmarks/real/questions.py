@@ -1,4 +1,4 @@
-"""What an analyst would ask of the flights: each question in Kleene's language, and as far as they can say it in other systems'.
+"""What an analyst would ask of the flights, in Kleene's language.
 
 An answer is compared by its number of matches and by a digest of the first and last events of all of them, by their `id`; where
 counts are asked for, by their number and their sum. SQL and Polars are in `relational.py`; for Flink a question is a list of
@@ -100,8 +100,9 @@ QUESTIONS = {
         Question(
             name="growing",
             title="The delay of a plane grows over three consecutive flights",
-            pattern="SEQ(Departure a, Arrival x, Departure b, Arrival y, Departure c) WHERE partition_contiguity(a, x, b, y, c) "
-            "{ [tailnum] AND b.delay > a.delay AND c.delay > b.delay AND a.delay > 10 }",
+            pattern="SEQ(Departure a, Arrival x, Departure b, Arrival y, Departure c) "
+            "WHERE partition_contiguity(a, x, b, y, c) { [tailnum] AND a.delay > 10 "
+            "AND b.delay > a.delay AND c.delay > b.delay }",
             window=3 * DAY,
             returned=("a", "c"),
             keys=("tailnum",),
@@ -116,7 +117,7 @@ QUESTIONS = {
         ),
         Question(
             name="streak",
-            title="The delay of a plane rises from event to event, three times or more, up to the first that does not rise",
+            title="The delay of a plane rises from event to event, at least twice, up to the first that does not",
             pattern="SEQ(ANY(Departure, Arrival)+ a[], ANY(Departure, Arrival) b) WHERE partition_contiguity(a[], b) "
             "{ [tailnum] AND a[1].delay > 30 AND a[i].delay > a[i-1].delay AND b.delay <= a[a.LEN].delay AND a.LEN >= 3 }",
             window=3 * DAY,
@@ -136,7 +137,7 @@ QUESTIONS = {
         ),
         Question(
             name="after_cancelled",
-            title="A cancelled flight is followed by two departures on its route that are late by half an hour, within five hours",
+            title="Two departures on the route of a cancelled flight are late by half an hour, within five hours of it",
             pattern="SEQ(Cancelled a, Departure x, Departure b) WHERE [origin] AND [dest] AND x.delay > 30 AND b.delay > 30",
             window=300,
             keys=("origin", "dest"),

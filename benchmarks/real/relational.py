@@ -40,7 +40,9 @@ def answer(rows: Sequence[pa.Table], question: Question) -> Outcome:
     """The number of matches and their digest; of counts their sum, and how many there are."""
     if question.returned is not None:
         return answer_of(rows, counted=False)
-    return Outcome(sum(pc.sum(table["count"]).as_py() or 0 for table in rows), {"digest": sum(table.num_rows for table in rows)})
+    return Outcome(
+        sum(pc.sum(table["count"]).as_py() or 0 for table in rows), {"digest": sum(table.num_rows for table in rows)}
+    )
 
 
 # SQL
@@ -62,7 +64,9 @@ def joined(question: Question, *steps: str, where: str = "", columns: str = "") 
     for place in range(last - 1, 0, -1):
         same = "".join(f" AND e{place}.{key} = e{last}.{key}" for key in question.keys)
         inside = f"e{place}.{order} < e{place + 1}.{order} AND e{place}.ts > e{last}.ts - {{W}}"
-        joins.append(f"JOIN e{place} ON e{place}.g = e{last}.g{same} AND {inside}{f' AND {where}' if where and place == 1 else ''}")
+        joins.append(
+            f"JOIN e{place} ON e{place}.g = e{last}.g{same} AND {inside}{f' AND {where}' if where and place == 1 else ''}"
+        )
     returned = columns or f"e1.id AS t1, e{last}.id AS t3"
     return f"WITH {', '.join(parts)} SELECT {returned} FROM e{last} {' '.join(joins)}"
 
@@ -118,17 +122,19 @@ def _next_asof(question: Question) -> str:  # noqa: ARG001
 
 
 def _next_window(question: Question) -> str:  # noqa: ARG001
-    ahead = "OVER (PARTITION BY origin, dest ORDER BY id ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
-    fits = "CASE WHEN type = 'Departure' THEN {} END"
+    ahead = "PARTITION BY origin, dest ORDER BY id ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING"
+    first = "min(CASE WHEN type = 'Departure' THEN {} END) OVER same"
     return (
-        f"SELECT id AS t1, t3 FROM (SELECT id, ts, type, min({fits.format('id')}) {ahead} AS t3, min({fits.format('ts')}) {ahead} "
-        "AS later FROM events WHERE type = 'Cancelled' OR (type = 'Departure' AND delay <= 0)) AS found "
+        f"SELECT id AS t1, t3 FROM (SELECT id, ts, type, {first.format('id')} AS t3, {first.format('ts')} AS later FROM events "
+        f"WHERE type = 'Cancelled' OR (type = 'Departure' AND delay <= 0) WINDOW same AS ({ahead})) AS found "
         "WHERE type = 'Cancelled' AND later < ts + {W}"
     )
 
 
 def _in_a_row(question: Question) -> str:  # noqa: ARG001
-    ahead = ", ".join(f"lead({name}, {step}) OVER same AS {name}{step}" for step in (1, 2) for name in ("id", "ts", "type", "delay"))
+    ahead = ", ".join(
+        f"lead({name}, {step}) OVER same AS {name}{step}" for step in (1, 2) for name in ("id", "ts", "type", "delay")
+    )
     return (
         f"SELECT id AS t1, id2 AS t3 FROM (SELECT *, {ahead} FROM events WINDOW same AS (PARTITION BY airport ORDER BY id)) "
         "AS found WHERE type = 'Arrival' AND type1 = 'Arrival' AND type2 = 'Arrival' AND delay > 45 AND delay1 > 45 "
@@ -137,14 +143,15 @@ def _in_a_row(question: Question) -> str:  # noqa: ARG001
 
 
 def _either_order(question: Question) -> str:  # noqa: ARG001
-    # Whichever comes first is in its own bucket or in the one before: what is exploded covers one more on the other side.
-    both = "{both:before}"
+    # Whichever comes first is in its own bucket or in the one before: one more bucket on the other side.
+    late = LATE.format(120)
     return (
         "WITH a AS (SELECT *, {bucket:ts} AS g FROM events WHERE type = 'Cancelled'), "
-        f"c AS (SELECT *, {both} AS g FROM (SELECT *, ts - {{W}} AS before FROM events WHERE type = 'Departure' AND delay > 120) "
-        "AS late UNION ALL SELECT *, ts - {W} AS before, {bucket:ts} + 1 AS g FROM events WHERE type = 'Departure' "
-        "AND delay > 120) SELECT a.id AS t1, c.id AS t3 FROM a JOIN c ON a.origin = c.origin AND a.dest = c.dest AND a.g = c.g "
-        "AND abs(a.ts - c.ts) < {W}"
+        f"before AS (SELECT *, ts - {{W}} AS past FROM events WHERE {late}), "
+        "b AS (SELECT id, ts, origin, dest, {both:past} AS g FROM before "
+        f"UNION ALL SELECT id, ts, origin, dest, {{bucket:ts}} + 1 AS g FROM events WHERE {late}) "
+        "SELECT a.id AS t1, b.id AS t3 FROM a JOIN b ON a.origin = b.origin AND a.dest = b.dest AND a.g = b.g "
+        "AND abs(a.ts - b.ts) < {W}"
     )
 
 
@@ -152,9 +159,11 @@ def _spared(question: Question) -> str:
     before = "sum(CASE WHEN type = 'Cancelled' THEN 1 ELSE 0 END) OVER (PARTITION BY airport ORDER BY id) AS before"
     counted = f"(SELECT id, ts, airport, type, delay, {before} FROM events WHERE type <> 'Arrival') AS counted"
     kept = "type = 'Departure' AND delay > 180"
-    return joined(question, kept, kept, where="e1.before = e2.before").replace(
-        "delay, airport,", "delay, before, airport,"
-    ).replace("FROM events", f"FROM {counted}")
+    return (
+        joined(question, kept, kept, where="e1.before = e2.before")
+        .replace("delay, airport,", "delay, before, airport,")
+        .replace("FROM events", f"FROM {counted}")
+    )
 
 
 def alive(question: Question, pairs: str, last: str) -> str:
@@ -162,11 +171,12 @@ def alive(question: Question, pairs: str, last: str) -> str:
     keys = ", ".join(question.keys)
     same = f"PARTITION BY {keys}"
     return (
-        f"WITH pairs AS ({pairs}), changes AS (SELECT {keys}, i3 AS id, t3 AS moment, 0 AS kind, count(*) AS n FROM pairs GROUP BY {keys}, i3, t3 "
+        f"WITH pairs AS ({pairs}), changes AS ("
+        f"SELECT {keys}, i3 AS id, t3 AS moment, 0 AS kind, count(*) AS n FROM pairs GROUP BY {keys}, i3, t3 "
         f"UNION ALL SELECT {keys}, -1 AS id, t1 + {{W}} AS moment, 0 AS kind, -count(*) AS n FROM pairs GROUP BY {keys}, t1 "
         f"UNION ALL SELECT {keys}, id, ts AS moment, 1 AS kind, 0 AS n FROM events WHERE {last}) "
-        f"SELECT CAST(alive AS BIGINT) AS count FROM (SELECT kind, sum(n) OVER ({same} ORDER BY moment, id, kind) AS alive FROM changes) "
-        "AS found WHERE kind = 1"
+        "SELECT CAST(alive AS BIGINT) AS count FROM "
+        f"(SELECT kind, sum(n) OVER ({same} ORDER BY moment, id, kind) AS alive FROM changes) AS found WHERE kind = 1"
     )
 
 
@@ -207,7 +217,9 @@ SQL: dict[str, dict[str, Callable[[Question], str]]] = {
 """By question, its formulations."""
 
 
-def duckdb(name: str, question: Question, table: pa.Table, formulation: str = "", *, loaded: bool = False, count_only: bool = False) -> Contender:
+def duckdb(
+    name: str, question: Question, table: pa.Table, formulation: str = "", *, loaded: bool = False, count_only: bool = False
+) -> Contender:
     """DuckDB over the Arrow table, or over its own copy, to an Arrow table or to a count."""
     import duckdb as database
 
@@ -235,7 +247,9 @@ def _steps(frame: Any, question: Question, *steps: str, where: str = "", columns
     keys = list(question.keys)
 
     def source(place: int) -> Any:
-        kept = frame.filter(pl.sql_expr(steps[place - 1])).select(*keys, *(pl.col(name).alias(f"{name}{place}") for name in ("ts", "id", "delay")))
+        kept = frame.filter(pl.sql_expr(steps[place - 1])).select(
+            *keys, *(pl.col(name).alias(f"{name}{place}") for name in ("ts", "id", "delay"))
+        )
         bucketed = kept.with_columns(g=pl.col(f"ts{place}") // W)
         return bucketed if place == last else pl.concat([bucketed, bucketed.with_columns(g=pl.col("g") + 1)])
 
@@ -258,7 +272,11 @@ def _polars_growing(frame: Any, question: Question) -> Any:
 
     known = frame.filter(pl.col("tailnum").is_not_null())
     found = known.with_columns(
-        t3=ahead("id", 4), end=ahead("ts", 4), delay2=ahead("delay", 2), delay4=ahead("delay", 4), **{f"type{step}": ahead("type", step) for step in range(1, 5)}
+        t3=ahead("id", 4),
+        end=ahead("ts", 4),
+        delay2=ahead("delay", 2),
+        delay4=ahead("delay", 4),
+        **{f"type{step}": ahead("type", step) for step in range(1, 5)},
     )
     tests = [pl.col(f"type{step}" if step else "type") == kind for step, kind in enumerate(kinds)]
     return found.filter(
@@ -277,11 +295,18 @@ def _polars_streak(frame: Any, question: Question) -> Any:
     falls = is_cancelled | (pl.col("delay") <= pl.col("delay").shift())
     known = frame.filter(pl.col("tailnum").is_not_null()).select("id", "ts", "type", "tailnum", "delay")
     steps = known.with_columns(n=pl.int_range(pl.len()).over("tailnum"), falls=falls.over("tailnum").fill_null(value=False))
-    ends = {name: pl.when(pl.col("falls")).then(pl.col(name)).shift(-1).backward_fill().over("tailnum") for name in ("id", "ts", "n")}
+    ends = {
+        name: pl.when(pl.col("falls")).then(pl.col(name)).shift(-1).backward_fill().over("tailnum")
+        for name in ("id", "ts", "n")
+    }
     gone = pl.when(pl.col("falls")).then(is_cancelled).shift(-1).backward_fill().over("tailnum")
     found = steps.with_columns(t3=ends["id"], end=ends["ts"], stop=ends["n"], gone=gone)
     return found.filter(
-        ~is_cancelled, ~pl.col("gone"), pl.col("delay") > 30, pl.col("stop") >= pl.col("n") + 3, pl.col("end") < pl.col("ts") + question.window
+        ~is_cancelled,
+        ~pl.col("gone"),
+        pl.col("delay") > 30,
+        pl.col("stop") >= pl.col("n") + 3,
+        pl.col("end") < pl.col("ts") + question.window,
     ).select(t1="id", t3="t3")
 
 
@@ -297,7 +322,9 @@ def _polars_no_return(frame: Any, question: Question) -> Any:
     first = frame.filter(pl.col("type") == "Arrival").select("id", "ts", "tailnum")
     last = frame.filter(pl.col("type") == "Departure").select(pl.col("ts").alias("later"), "tailnum")
     found = _forward(first, last, ["tailnum"], "ts")
-    return found.filter(pl.col("later").is_null() | (pl.col("later") >= pl.col("ts") + question.window)).select(t1="id", t3="id")
+    return found.filter(pl.col("later").is_null() | (pl.col("later") >= pl.col("ts") + question.window)).select(
+        t1="id", t3="id"
+    )
 
 
 def _polars_next(frame: Any, question: Question) -> Any:

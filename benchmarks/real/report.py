@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from benchmarks.harness import Experiment
+from benchmarks.harness import Experiment, Point
 from benchmarks.peers.contenders import KLEENE
+from benchmarks.peers.on_spark import KLEENE as ON_SPARK
 from benchmarks.real.questions import QUESTIONS, Question
-from benchmarks.real.suite import HERE, SUITE, ahead
+from benchmarks.real.suite import FLINK, HERE, SPARK, SUITE, ahead
 from benchmarks.report import Presentation, checks, table, times
 
 OPENING = """\
@@ -36,17 +37,37 @@ def _table(experiment: Experiment) -> str:
                     "" if own else f"{times(1 / point.ratio(item.name, clock))} ({times(low)} to {times(high)})",
                 ]
             )
-    return table(["system", "matches", "CPU, ms", "wall clock, ms", "Kleene / it"], rows) + "\n\n" + checks(SUITE.checks(experiment))
+    return (
+        table(["system", "matches", "CPU, ms", "wall clock, ms", "Kleene / it"], rows)
+        + "\n\n"
+        + checks(SUITE.checks(experiment))
+    )
 
 
 def overview(experiments: Mapping[str, Experiment]) -> str:
     """Every question beside the fastest system of each kind."""
     rows = []
     for name, experiment in experiments.items():
-        fastest = {kind: [ratio for other, ratio in ahead(experiment) if other.startswith(kind)] for kind in ("duckdb", "polars")}
+        groups = {str(point.parameters["group"]): point for point in experiment.points}
+        fastest = {
+            kind: [ratio for other, ratio in ahead(experiment) if other.startswith(kind)] for kind in ("duckdb", "polars")
+        }
         ratios = [times(min(found)) if found else "" for found in fastest.values()]
-        rows.append([QUESTIONS[name].title, *ratios, "yes" if ahead(experiment)[0][1] > 1 else "no"])
-    return table(["question", "Kleene / DuckDB, its fastest", "Kleene / Polars", "ahead"], rows)
+        ahead_of_all = "yes" if ahead(experiment)[0][1] > 1 else "no"
+        rows.append(
+            [QUESTIONS[name].title, *ratios, ahead_of_all, _over_spark_sql(groups.get(SPARK)), _over_flink(groups.get(FLINK))]
+        )
+    in_process = ["Kleene / DuckDB, its fastest", "Kleene / Polars", "ahead of both"]
+    return table(["question", *in_process, "Kleene on Spark / Spark SQL, by the clock", "Kleene / Flink, by the clock"], rows)
+
+
+def _over_spark_sql(point: Point | None) -> str:
+    others = [item.throughput("wall") for item in point.measurements if item.name.startswith("spark sql")] if point else []
+    return times(point[ON_SPARK].throughput("wall") / max(others)) if point and others else ""
+
+
+def _over_flink(point: Point | None) -> str:
+    return times(1 / point.ratio(FLINK, "wall")) if point else ""
 
 
 def _remark(question: Question) -> str:

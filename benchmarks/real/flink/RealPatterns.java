@@ -114,7 +114,7 @@ public final class RealPatterns implements Peer.Engine {
     public void run(String job, long window, int parallelism, int limit) throws Exception {
         String[] words = job.split(":");
         StreamExecutionEnvironment env = Events.environment(parallelism);
-        DataStream<Events.Event> events = Events.of(env, limit);
+        DataStream<Events.Event> events = Events.of(env, limit, 1);
         DataStream<Events.Event> divided = words[0].equals("keyed") ? events.keyBy(event -> event.key) : events;
         CEP.pattern(divided, patternOf(words[2], words[1].equals("ordered")).within(Duration.ofMillis(window)))
                 .process(new Count())
