@@ -255,7 +255,8 @@ OPENING = """# Benchmarks
 
 The experiments of the papers that Kleene implements, with the papers' parameters, and comparisons with today's engines. This
 page is written by `kleene bench SUITE --report` from the results of a run; the suites are `sase`, `saseplus`, `lazy`, `aseq`,
-`multi`, `streaming`, `scale` and `peers`.
+`multi`, `streaming`, `scale`, `peers`, `real` (questions about real flights) and `cliffs` (ordinary queries that cost much more
+than their neighbours).
 
 ```
 pip install -e '.[spark,bench]'
@@ -263,7 +264,7 @@ kleene bench --list                        # suites and experiments; the starred
 kleene bench --quick                       # the headlines of all suites over few events, in minutes
 kleene bench sase                          # everything of one suite; results in artifacts/bench/sase.json
 kleene bench sase --experiment 1 embedded  # some of it
-kleene bench sase --no-jvm                 # without Spark (saseplus, lazy, peers: without Flink)
+kleene bench sase --no-jvm                 # without Spark (saseplus, lazy, peers, real: without Flink)
 kleene bench sase --compare                # what changed since the run before, beyond the spread of the rounds
 kleene bench sase --report                 # the suite's part of this page, from the results
 ```

@@ -17,7 +17,7 @@ from support.long_tests import mostly_long
 from support.pair_runs import assert_agreement, assert_noticed
 
 ROOT = Path(__file__).resolve().parents[2]
-WORLDS = 60
+WORLDS = 25
 """Per seed."""
 MEASURED = 120
 KNOWN = ("chunk", "ties", "output", "columns")

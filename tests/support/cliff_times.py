@@ -1,7 +1,8 @@
 """What random worlds of queries and data take, to find ordinary queries that cost far too much.
 
 A world (`support.cliff_worlds`) is put beside a linear reference, a pair with a key over events of the same window, and beside
-its neighbours, which differ from it in one plain thing: integers for strings, no tie, one chunk. Times are only reported.
+its neighbours, which differ from it in one plain thing: integers for strings, no tie, one chunk. Times are only reported. The
+work per event that is counted over a very short stream is put beside that over a long one.
 
 As a script it measures worlds, and prints the worst by what makes them so. Dimensions whose cliffs are known can be kept plain:
 
@@ -25,6 +26,8 @@ from support.cliff_worlds import CHOICES, PLAIN, Cost, World, described, query, 
 
 MOST, LONGEST = 64_000, 0.4
 """Events and seconds beyond which a world is not made longer."""
+SHORT, FEW_COMPONENTS = 500, 5
+"""A stream too short to be planned for, and the longest patterns that are run over it: some would not end."""
 
 DATA = ("kind", "ties", "chunk", "nulls", "types", "more_types", "ordered", "output", "columns", "key", "test")
 """What a neighbour has plain, one at a time: its matches are about as many."""
@@ -82,6 +85,10 @@ def findings(of: World) -> Iterator[Finding]:
     own = timed(of)
     told = round(own.nanoseconds, 1), own.events, own.matches, described(of), query(of)[:300]
     yield Finding(round(own.nanoseconds / reference(of.window), 2), f"{of.shape}, between {of.between}", *told)
+    if of.length <= FEW_COMPONENTS:
+        short = run(of, SHORT)
+        more = (short.work / short.events) / max(own.work / own.events, 1)
+        yield Finding(round(more, 2), f"work over {SHORT} events, between {of.between}", *told)
     for name, other in neighbours(of):
         if not refused(other):
             run(other, own.events)

@@ -1,8 +1,8 @@
 """Random shapes of queries and of data, and the work that is counted over them: it must not grow faster than the stream.
 
 A world is a shape of queries (operator, length, conditions, key, window) and one of data (kinds of columns, ties, chunks,
-NULLs, types), drawn so that matches stay rare however long the window is. It is run over a stream and over one that is four
-times as long, with the same window. What a world takes is measured by `support.cliff_times`.
+NULLs, types), drawn so that matches stay rare however long the window is. It is run over a stream and over one that is twice
+as long, with the same window. What a world takes is measured by `support.cliff_times`.
 
 As a script: `KLEENE_KERNELS=python python tests/support/cliff_worlds.py SEED COUNT`, see `support.pair_runs`.
 """
@@ -28,9 +28,11 @@ from kleene.common.errors import PlanningError
 from support.pair_runs import Report, Suite, main
 
 TYPES = 4
+MANY = 900
+"""Constants of a long list."""
 WORK = ("relevant", "instances", "visits", "sequences", "evaluations")
-EVENTS, GROWN = 500, 4
-"""The length of a stream, and how many times as long the longer one is."""
+EVENTS, GROWN = 2_500, 2
+"""The length of a stream, and how many times as long the longer one is. Below 2,000 events plans are others."""
 MOST_WINDOW = 100
 """So that the shorter stream is longer than the window."""
 SLACK, FEW = 1.5, 2_000
@@ -67,10 +69,42 @@ class World:
 
 PLAIN = World()
 
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a pattern is beside a sequence of components."""
+
+    least: int = 2
+    most: int = 24
+    operator: str = "SEQ"
+    strategy: str = ""
+    negated: int | None = None
+    """The place of a component that is not single and positive."""
+    listed: int | None = None
+    optional: int | None = None
+    suffix: str = ""
+    aggregate: bool = False
+
+
+NEXT = "skip_till_next_match"
+SHAPES = {
+    "seq": Shape(),
+    "and": Shape(most=4, operator="AND"),
+    "negation": Shape(3, 3, negated=1),
+    "negated start": Shape(3, 3, negated=0),
+    "negated end": Shape(3, 3, negated=2),
+    "next": Shape(most=4, strategy=NEXT),
+    "contiguity": Shape(3, 3, strategy="partition_contiguity"),
+    "kleene": Shape(3, 3, strategy=NEXT, listed=1),
+    "optional": Shape(3, 3, strategy=NEXT, optional=1),
+    "non-overlap": Shape(most=4, suffix=" OUTPUT NON-OVERLAP"),
+    "count": Shape(most=4, aggregate=True),
+}
+
 CHOICES: dict[str, tuple[Any, ...]] = {
-    "shape": ("seq", "seq", "seq", "and", "negation", "next", "contiguity", "kleene", "count"),
+    "shape": ("seq", "seq", "seq", *SHAPES),
     "length": (2, 2, 3, 4, 8, 24),
-    "test": (*["nothing"] * 5, "equal", "in", "or", "between", "above", "arithmetic"),
+    "test": (*["nothing"] * 5, "equal", "in", "or", "between", "above", "arithmetic", "many", "like", "upper"),
     "between": (*["nothing"] * 6, "equality", "inequality", "shifted", "distance", "product", "text"),
     "kind": ("integers", "floats", "strings", "dictionaries", "timestamps", "small integers"),
     "key": (*["nothing"] * 4, "integers", "strings", "dictionaries", "two"),
@@ -90,15 +124,13 @@ def world(seed: int, number: int) -> World:
     """World `number` of a seed."""
     rng = Random(f"{seed}:{number}:cliffs")
     found = World(**{name: rng.choice(values) for name, values in CHOICES.items()})
-    if found.shape in ("negation", "kleene", "contiguity"):
-        found = replace(found, length=3)
-    if found.shape in ("and", "count", "next"):
-        found = replace(found, length=min(found.length, 4))
+    shape = SHAPES[found.shape]
+    found = replace(found, length=min(max(found.length, shape.least), shape.most))
     if found.test == "nothing" and found.between == "nothing" and found.key == "nothing":
         found = replace(found, **rng.choice(({"test": "equal"}, {"between": "inequality"}, {"key": "strings"})))
     if found.output == "return" and found.columns > PLAIN.columns:
         found = replace(found, output="whole")
-    if found.shape in ("next", "contiguity", "kleene") and found.ties != "none":
+    if (shape.strategy or shape.suffix) and found.ties != "none":
         found = replace(found, ordered=True)
     return found
 
@@ -126,6 +158,9 @@ def tests(of: World, variable: str, place: int) -> list[str]:
         "or": f"({variable}.x = {own} OR {variable}.x = {other})",
         "between": f"{variable}.x BETWEEN {own} AND {own}",
         "above": f"{variable}.x <= {constant(of, 1_000 + of.length)}",
+        "many": f"{variable}.x IN ({own}, {', '.join(constant(of, 6_000 + step) for step in range(MANY))})",
+        "like": f"{variable}.s LIKE '%{place % 10}0'",
+        "upper": f"upper({variable}.s) = 'V{1_000 + place % domain(of)}'",
         "arithmetic": f"{variable}.n * 2 - 1 < {2 * max(1, domain(of) // 20)}",
     }.get(of.test)
     return [found] if found else []
@@ -164,33 +199,35 @@ def type_of(of: World, place: int) -> str:
 
 def query(of: World) -> str:
     """The query of a world."""
-    names = [f"e{place}" for place in range(of.length)]
-    parts = [f"{_typed(of, place)} {name}" for place, name in enumerate(names)]
+    shape, names = SHAPES[of.shape], [f"e{place}" for place in range(of.length)]
+    places = range(of.length)
+    single = [place for place in places if place not in (shape.negated, shape.listed, shape.optional)]
     conditions = [f"[{name}]" for name in keys(of)]
-    plain = names
-    if of.shape == "negation":
-        parts[1] = f"!({parts[1]})"
-        conditions += condition(of, names[0], names[1])
-        plain = [names[0], names[2]]
-    elif of.shape == "kleene":
-        parts[1] = f"{_typed(of, 1)}+ {names[1]}[]"
-        conditions += condition(of, names[0], f"{names[1]}[i]")
-        plain = [names[0], names[2]]
-    else:
+    if len(single) == of.length:
         conditions += [item for one, other in pairwise(names) for item in condition(of, one, other)]
-    conditions += [item for place, name in enumerate(names) if name in plain for item in tests(of, name, place)]
-    strategy = {"next": "skip_till_next_match", "kleene": "skip_till_next_match", "contiguity": "partition_contiguity"}.get(
-        of.shape
-    )
-    if strategy == "partition_contiguity" and not keys(of):
-        strategy = "strict_contiguity"
+    else:
+        odd = next(place for place in places if place not in single)
+        conditions += condition(of, names[single[0]], f"{names[odd]}[i]" if shape.listed is not None else names[odd])
+    conditions += [item for place in single for item in tests(of, names[place], place)]
     where = " AND ".join(conditions)
-    if strategy:
-        listed = ", ".join(f"{name}[]" if of.shape == "kleene" and name == names[1] else name for name in names)
-        where = f"{strategy}({listed}) {{ {where} }}"
-    returned = "" if of.output == "whole" else f" RETURN {plain[0]}.ts AS first, {plain[-1]}.ts AS last"
-    text = f"PATTERN {'AND' if of.shape == 'and' else 'SEQ'}({', '.join(parts)})" + (f" WHERE {where}" if where else "")
-    return text + (f" AGG COUNT WITHIN {of.window}" if of.shape == "count" else f" WITHIN {of.window}{returned}")
+    if shape.strategy:
+        strategy = shape.strategy if keys(of) else shape.strategy.replace("partition", "strict")
+        named = [f"{name}[]" if place == shape.listed else name for place, name in enumerate(names)]
+        where = f"{strategy}({', '.join(named)}) {{ {where} }}"
+    text = f"PATTERN {shape.operator}({', '.join(_component(of, place) for place in places)})" + (
+        f" WHERE {where}" if where else ""
+    )
+    if shape.aggregate:
+        return f"{text} AGG COUNT WITHIN {of.window}"
+    returned = f" RETURN {names[single[0]]}.ts AS first, {names[single[-1]]}.ts AS last" if of.output == "return" else ""
+    return f"{text} WITHIN {of.window}{returned}{shape.suffix}"
+
+
+def _component(of: World, place: int) -> str:
+    shape, kind, name = SHAPES[of.shape], _typed(of, place), f"e{place}"
+    if place == shape.negated:
+        return f"!({kind} {name})"
+    return f"{kind}+ {name}[]" if place == shape.listed else f"{kind}? {name}" if place == shape.optional else f"{kind} {name}"
 
 
 def _typed(of: World, place: int) -> str:
@@ -309,7 +346,7 @@ def refused(of: World) -> bool:
 
 
 def growth(of: World, events: int = EVENTS) -> tuple[Cost, Cost]:
-    """A stream and one that is four times as long, with the same window."""
+    """A stream and one that is longer, with the same window."""
     return run(of, events), run(of, GROWN * events)
 
 
