@@ -133,7 +133,7 @@ def same_rows(found: pa.Table, wanted: pa.Table) -> bool:
 @pytest.mark.parametrize("name", SINGLE)
 def test_other_types_and_columns_are_not_read(name: str, parquet: Any, table: pa.Table) -> None:
     query = single(name)
-    matches = query.match(parquet, **ROLES)
+    matches = query.match(parquet, **ROLES, scan="spark")
     found = matches.toArrow()
     assert found.num_rows > 0
     assert same_rows(found, query.match(table, **ROLES))
@@ -146,7 +146,7 @@ def test_other_types_and_columns_are_not_read(name: str, parquet: Any, table: pa
 @pytest.mark.parametrize("name", SINGLE)
 def test_row_groups_without_a_row_that_a_condition_allows_are_not_read(name: str, parquet: Any, table: pa.Table) -> None:
     query = single(name, "AND a.x >= 150 AND b.x < 100")
-    matches = query.match(parquet, **ROLES)
+    matches = query.match(parquet, **ROLES, scan="spark")
     assert same_rows(matches.toArrow(), query.match(table, **ROLES))
     wanted = (OF_TYPE if name == "negation" else GROUP) + 2 * GROUP
     assert rows_scanned(matches) == wanted
@@ -156,7 +156,7 @@ def test_row_groups_without_a_row_that_a_condition_allows_are_not_read(name: str
 @pytest.mark.parametrize("name", ["without a key", "counted without a key", "keyed"])
 def test_slices_read_no_more(name: str, parquet: Any, table: pa.Table, sliced: None) -> None:
     query = single(name)
-    matches = query.match(parquet, **ROLES)
+    matches = query.match(parquet, **ROLES, scan="spark")
     if name != "keyed":
         assert "slice" in str(matches._jdf.queryExecution().optimizedPlan())
     assert same_rows(matches.toArrow(), query.match(table, **ROLES))
@@ -168,14 +168,14 @@ def test_many_types_are_told_apart_one_by_one(parquet: Any, table: pa.Table) -> 
     """By itself Spark pushes a long IN as the range from its least to its greatest value."""
     chosen = TYPES[::2]
     query = kleene.query(f"PATTERN SEQ(ANY({', '.join(chosen)}) a, Y b) WHERE [k] WITHIN 100 {RETURNS}")
-    matches = query.match(parquet, **ROLES)
+    matches = query.match(parquet, **ROLES, scan="spark")
     assert same_rows(matches.toArrow(), query.match(table, **ROLES))
     assert rows_scanned(matches) == len(chosen) * OF_TYPE
 
 
 def test_where_all_rows_count_they_are_read(parquet: Any, table: pa.Table) -> None:
     query = kleene.query(f"PATTERN SEQ(C a, F b) WHERE partition_contiguity(a, b) {{ [k] }} {RETURNS}")
-    matches = query.match(parquet, **ROLES)
+    matches = query.match(parquet, **ROLES, scan="spark")
     assert same_rows(matches.toArrow(), query.match(table, **ROLES))
     assert rows_scanned(matches) == len(TYPES) * OF_TYPE
     assert columns_scanned(matches) == {"ts", "type", "k"}

@@ -239,7 +239,7 @@ def test_nothing_runs_before_an_action(spark: Any, parquet: Any) -> None:
 
 def test_types_and_predicates_reach_the_scan(parquet: Any) -> None:
     query = kleene.query("PATTERN SEQ(A a, B b) WHERE [k] AND a.x > 2 AND b.s = 'ab' WITHIN 20 RETURN a.k AS k, b.ts AS t")
-    plan = physical_plan(query.match(parquet, **ROLES))
+    plan = physical_plan(query.match(parquet, **ROLES, scan="spark"))
     pushed = next(line for line in plan.split("\n") if "PushedFilters" in line)
     scanned = pushed.split("PushedFilters:", 1)[1]
     for fragment in (
@@ -258,7 +258,7 @@ def test_types_and_predicates_reach_the_scan(parquet: Any) -> None:
 
 def test_only_needed_columns_are_shuffled(parquet: Any) -> None:
     query = kleene.query("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 20 RETURN a.k AS k")
-    plan = physical_plan(query.match(parquet, **ROLES))
+    plan = physical_plan(query.match(parquet, **ROLES, scan="spark"))
     assert plan.count("Exchange") == 1
     assert "Exchange hashpartitioning(k#" in plan
     assert plan.index("Sort [ts#") < plan.index("Exchange hashpartitioning(k#") < plan.index("Filter")
@@ -278,7 +278,7 @@ def test_types_that_only_keep_events_apart_travel_as_one_number(spark: Any) -> N
 
 
 def test_a_query_without_a_key_runs_in_one_task(parquet: Any) -> None:
-    matches = kleene.query("PATTERN SEQ(A a, B b) WITHIN 3").match(parquet, **ROLES)
+    matches = kleene.query("PATTERN SEQ(A a, B b) WITHIN 3").match(parquet, **ROLES, scan="spark")
     assert "Exchange SinglePartition" in physical_plan(matches) or "RoundRobinPartitioning(1)" in physical_plan(matches)
     assert matches.rdd.getNumPartitions() == 1
 

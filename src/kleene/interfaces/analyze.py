@@ -136,9 +136,11 @@ class Distributed(Explained):
     """A plan, and how a DataFrame is distributed for it."""
 
     distribution: str
+    scan: str
+    """Who reads the events, and why."""
 
     def __str__(self) -> str:
-        return f"{explain(self.plan)}\nDI  distribution: {self.distribution}"
+        return f"{explain(self.plan)}\nDI  distribution: {self.distribution}\n    events are read {self.scan}"
 
 
 def distribute(query: Query, events: Any, options: Options) -> Distributed:
@@ -148,7 +150,8 @@ def distribute(query: Query, events: Any, options: Options) -> Distributed:
     if events.isStreaming:
         message = "a streaming DataFrame cannot be looked at before it runs"
         raise DataError(Problem(message, hint="leave analyze out, or explain it for a DataFrame of some of its events"))
-    return Distributed(query.plan_for(arrow_schema(events), options), query.run_for(events, options).distribution)
+    run = query.run_for(events, options)
+    return Distributed(query.plan_for(arrow_schema(events), options), run.distribution, run.scan)
 
 
 def analyze(query: Query, events: Any, options: Options, *, most: int = EVENTS) -> Analysis:

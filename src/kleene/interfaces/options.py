@@ -187,6 +187,15 @@ class MatchOptions(EventOptions, total=False):
             check=names_of,
         ),
     ]
+    scan: Annotated[
+        Literal["auto", "direct", "spark"],
+        Option(
+            'Who reads the Parquet files of a Spark DataFrame: "direct", the tasks that match, by time and without a shuffle; '
+            '"spark", which then shuffles; or "auto", the tasks where the answer is sure to be the same.',
+            default="auto",
+            page="spark.md#files-read-by-the-tasks",
+        ),
+    ]
     limits: Annotated[
         Any,
         Option(
@@ -306,6 +315,7 @@ class Options:
     plan: Any
     output: str
     columns: tuple[str, ...]
+    scan: str
     limits: Any
     stats: Any
     watermark: str | int | None

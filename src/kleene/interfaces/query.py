@@ -288,7 +288,8 @@ class Query:
             from kleene.runtime.spark.frame import arrow_schema
 
             plan = self.plan_for(arrow_schema(events), options)
-            return run_spark(plan, events, bad_rows=options.bad_rows or "error", columns=options.columns)
+            bad_rows = options.bad_rows or "error"
+            return run_spark(plan, events, bad_rows=bad_rows, columns=options.columns, scan=options.scan)
         from kleene.runtime.embedded import event_stream, run_unit
         from kleene.runtime.units import PlannedQuery
 

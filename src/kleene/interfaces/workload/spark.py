@@ -34,7 +34,7 @@ def run_passes(workload: Workload, events: DataFrame, options: Options, multi: M
         for found in (*passes.passes, *alone):
             members = [item for item in tier.queries if item.name in found.queries]
             with workload.naming(*found.queries):
-                runs |= run_pass(found, members, frame, multi, bad_rows=options.bad_rows or "error")
+                runs |= run_pass(found, members, frame, multi, bad_rows=options.bad_rows or "error", scan=options.scan)
     return {name: runs[name] for name in workload.queries}
 
 

@@ -3,7 +3,8 @@
 The plan is made once, on the driver. Before the shuffle the DataFrame keeps only rows that some component can bind
 (`push_down`) and columns that the plan reads. Then: shuffle by key, sort by stream order within each partition, and one
 `mapInArrow` in which the engine keeps the state of all keys. What no key divides is cut into slices of time (`slices.tasks`),
-and so are keys that are much larger than others (`slices.skew`). Nothing of the session is changed.
+and so are keys that are much larger than others (`slices.skew`). Where a DataFrame is a plain scan of Parquet files, the tasks
+read these themselves, without a shuffle (`direct`). Nothing of the session is changed.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from kleene.common.errors import PlanningError, Problem
 from kleene.engine.build import build_matcher, output_schema
 from kleene.plan.contract import Plan
 from kleene.plan.distribution.slicing import obstacle
 from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only, rows_of
+from kleene.runtime.spark.direct.route import direct_rows
+from kleene.runtime.spark.direct.scan import NotDirectError
 from kleene.runtime.spark.frame import (
     Answer,
     arrow_schema,
@@ -49,6 +54,8 @@ class SparkRun:
     """What is kept for the queries of a workload that are answered together."""
     distribution: str = ""
     """How the events are distributed over tasks, in words."""
+    scan: str = ""
+    """Who reads the events: the tasks, from files, or Spark, and why, in words."""
 
     @property
     def bad_rows(self) -> DataFrame:
@@ -61,17 +68,37 @@ class SparkRun:
             self.kept.unpersist()
 
 
-def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str, ...] = ()) -> SparkRun:
-    """The lazy matches of a plan over a DataFrame, with some of their columns or with all."""
+def run_spark(plan: Plan, frame: DataFrame, *, bad_rows: str, columns: tuple[str, ...] = (), scan: str = "auto") -> SparkRun:
+    """The lazy matches of a plan over a DataFrame, with some of their columns or with all; `scan` as in `MatchOptions`."""
+    # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
+    matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
+    output = only(columns, output_schema(plan, arrow_schema(frame)))
+    answer, who = _read_directly(plan, frame, matcher_policy, output, scan)
+    if answer is None:
+        answer = _shuffled(plan, frame, matcher_policy, from_arrow(output))
+    return SparkRun(answer.matches, partial(bad_events, plan, frame), distribution=answer.distribution, scan=who)
+
+
+def _read_directly(plan: Plan, frame: DataFrame, bad_rows: str, output: pa.Schema, scan: str) -> tuple[Answer | None, str]:
+    """The rows from files that tasks read themselves, and None, with the reason, where they do not."""
+    if scan == "spark":
+        return None, "by Spark: scan='spark'"
+    try:
+        return direct_rows(plan, frame, bad_rows=bad_rows, output=output), "by the tasks, from Parquet files"
+    except NotDirectError as reason:
+        if scan == "direct":
+            hint = "leave scan out, and Spark reads the events"
+            raise PlanningError(Problem(f"tasks cannot read the events from files: {reason}", hint=hint)) from reason
+        return None, f"by Spark: {reason}"
+
+
+def _shuffled(plan: Plan, frame: DataFrame, bad_rows: str, output: StructType) -> Answer:
+    """The rows from events that Spark reads and shuffles."""
     events = relevant_events([plan], frame)
     types = type_codes(plan, frame)
     if types is not None:
         events = with_type_codes(plan, events, types)
-    # Rows set aside are in SparkRun.bad_rows; the engine only has to pass over them.
-    matcher_policy = "drop" if bad_rows == "quarantine" else bad_rows
-    output = from_arrow(only(columns, output_schema(plan, arrow_schema(frame))))
-    answer = _sliced(plan, events, types, matcher_policy, output) or _matched(plan, events, types, matcher_policy, output)
-    return SparkRun(answer.matches, partial(bad_events, plan, frame), distribution=answer.distribution)
+    return _sliced(plan, events, types, bad_rows, output) or _matched(plan, events, types, bad_rows, output)
 
 
 def _sliced(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_rows: str, output: StructType) -> Answer | None:

@@ -117,11 +117,11 @@ class Layout:
 
 
 def run_pass(
-    found: Pass, queries: Sequence[PlannedQuery], frame: DataFrame, options: MultiOptions | None, *, bad_rows: str
+    found: Pass, queries: Sequence[PlannedQuery], frame: DataFrame, options: MultiOptions | None, *, bad_rows: str, scan: str
 ) -> dict[str, SparkRun]:
-    """The lazy matches of the queries of a pass."""
+    """The lazy matches of the queries of a pass; where they are several, Spark reads their events."""
     if len(queries) == 1:
-        return {item.name: run_spark(item.plan, frame, bad_rows=bad_rows) for item in queries}
+        return {item.name: run_spark(item.plan, frame, bad_rows=bad_rows, scan=scan) for item in queries}
     units = _units(queries, frame, options)
     events = relevant_events([plan for unit in units for plan in unit.plan.members], frame)
     layout = Layout(queries[0].plan.bound, found.keys, tuple(events.columns))
