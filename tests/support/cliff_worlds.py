@@ -128,6 +128,8 @@ def world(seed: int, number: int) -> World:
     found = replace(found, length=min(max(found.length, shape.least), shape.most))
     if found.test == "nothing" and found.between == "nothing" and found.key == "nothing":
         found = replace(found, **rng.choice(({"test": "equal"}, {"between": "inequality"}, {"key": "strings"})))
+    if shape.negated is not None and found.test == "nothing" and found.key == "nothing":
+        found = replace(found, test="equal")  # what is not there does not make matches rare
     if found.output == "return" and found.columns > PLAIN.columns:
         found = replace(found, output="whole")
     if (shape.strategy or shape.suffix) and found.ties != "none":
