@@ -66,7 +66,7 @@ def test_counters_answer_all_but_the_cases_that_must_be_matched() -> None:
 def _is_matched(case: Case) -> bool:
     """By what the files hold: a window of events is among the cases of bad rows."""
     in_events = case.path.stem == "bad_rows" and "EVENTS" in case.query_text
-    return in_events or case.path.stem == "matched" or case.title.startswith("Application I:")
+    return in_events or case.path.stem == "matched"
 
 
 def _one(text: str) -> Case:

@@ -26,7 +26,7 @@ WITHOUT = {
     "engine/matches": "aggregate_output",
     "engine/passes": "filter_values observe restored working_matcher working_pass",
     "engine/sequence": "stacks",
-    "engine/shared": "completion leaf_scan program shared_pass",
+    "engine/shared": "completion program shared_pass",
     "explain": "shared_drawing",
     ".": "functions",
     "generators": "retail_stories",

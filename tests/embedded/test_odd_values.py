@@ -349,3 +349,13 @@ def test_spark_and_nanoseconds(tmp_path: Path, capsys: pytest.CaptureFixture[str
     for name, column in (("ns.parquet", "'ts'"), ("ns-out.parquet", "'match_start', 'match_end', 'a', 'b'")):
         with pytest.raises(kleene.DataError, match=f"has nanoseconds in {column}, which Spark cannot read"):
             require_microseconds([str(tmp_path / "us.parquet"), str(tmp_path / name)])
+
+
+@every_plan
+def test_lists_of_constants_compare_as_equality_does(plan: Any) -> None:
+    events = pair(x=[-0.0, 1.0], n=[3, 2**53 + 1])
+    assert holds("a.x IN (0.0, 5.0, 6.0, 7.0)", events, plan)
+    assert holds("a.x * b.x IN (0.0, 5.0, 6.0, 7.0)", events, plan)
+    assert holds("a.n IN (1, 2, 3.0, 4)", events, plan)
+    assert holds("b.n IN (1.5, 2.5, 3.5, 9007199254740992.0)", events, plan)
+    assert not holds("b.n IN (1, 2, 3, 9007199254740992)", events, plan)

@@ -90,6 +90,10 @@ SHARES = {
 
 PLAN_SHARES = {
     "counted": 0.65,
+    "a comparison counted": 0.05,
+    **{f"a comparison counted: {count} components": 0.008 for count in (2, 3, 4)},
+    **{f"a comparison counted: {what}": 0.006 for what in ("negation", "partitions", "no window", "values")},
+    **{f"counted by {operator}": 0.004 for operator in ("<", "<=", ">", ">=", "=", "!=")},
     **{f"plan: {name}": 0.14 for name in aggregate_pairs.PLANS},
     "answered by CounterPlan": 0.5,
     "answered by MatchThenAggregate": 0.22,

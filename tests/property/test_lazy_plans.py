@@ -92,6 +92,7 @@ PLAN_SHARES = {
     "scopes searched for": 0.3,
     "scopes searched for, then looked up": 0.3,
     "decided together": 0.4,
+    "looked up by value": 0.4,
     "planned": 0.1,
     "planned from random statistics": 0.1,
     "turns to another order": 0.15,

@@ -21,6 +21,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -32,9 +33,10 @@ from kleene.common.errors import DataError, PlanningError
 from kleene.common.schema import schema_of_arrow
 from kleene.engine.aggregation import kernels as live
 from kleene.engine.build import build_matcher
-from kleene.engine.counting import counters
+from kleene.engine.counting import counters, pairs
 from kleene.engine.counting import program as count_program
 from kleene.engine.counting.kernels import counting, marking, totals
+from kleene.engine.counting.kernels import pairs as pair_kernels
 from kleene.interfaces.query import Query
 from kleene.language.printer import to_text
 from kleene.pattern.bind import bind
@@ -163,8 +165,9 @@ class Pair:
             Random(setting.seed).shuffle(order)
             table = table.take(pa.array(order, pa.int64()))
         ordered = in_stream_order(table, self.schema).combine_chunks()
-        found = [rows for batch in setting.batches(ordered) for _, rows in matcher.feed(batch)]
-        found += rows_of(matcher.finish())
+        with patch.multiple(pairs, FEWEST=1 + setting.seed % 8, STRETCH=1):  # blocks as short as they may be
+            found = [rows for batch in setting.batches(ordered) for _, rows in matcher.feed(batch)]
+            found += rows_of(matcher.finish())
         assert matcher.metrics.events == table.num_rows
         return pa.Table.from_batches(found, matcher.output_schemas[0])
 
@@ -449,11 +452,28 @@ def check_example(example: AggregateExample, number: int, rng: Random, report: R
     pair = Pair(example)
     report.matches += len(pair.wanted)
     report.seen.update(features(pair))
-    report.seen["counted"] += isinstance(pair.plan("auto"), CounterPlan)
+    plan = pair.plan("auto")
+    report.seen["counted"] += isinstance(plan, CounterPlan)
+    if isinstance(plan, CounterPlan) and plan.compared is not None:
+        report.seen.update(("a comparison counted", f"a comparison counted: {len(plan.paths[0])} components", *_compared(plan)))
     found = check(pair, settings_of(rng, number), report.seen)
     if number % 4 == 0 and needs_total_order(example.query) and pair.plan("auto") is not None:
         found += check_ties(example, rng, report.seen)
     return found
+
+
+def _compared(plan: CounterPlan) -> Iterator[str]:
+    """What a plan that counts pairs has."""
+    assert plan.compared is not None
+    yield f"counted by {plan.compared.operator}"
+    if plan.paths[0][plan.compared.place].negatives:
+        yield "a comparison counted: negation"
+    if plan.partition:
+        yield "a comparison counted: partitions"
+    if plan.window is None:
+        yield "a comparison counted: no window"
+    if len(plan.bound.query.aggregates) > 1:
+        yield "a comparison counted: values"
 
 
 def check_queries(given: AggregateWorkload, _number: int, rng: Random, report: Report) -> list[str]:
@@ -509,6 +529,12 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # The same for start events that are marked.
     "late-drop": broken(marking, "drop", "heads[ring]] <= limit", "heads[ring]] < limit"),
     "no-marked-reset": broken(marking, "run_over", "cells[target, s] = 0", "pass"),
+    # Of pairs that are compared, a start event is let go of late, waits on behind a forbidden event, forgets earlier blocks.
+    "late-pairs": broken(
+        pair_kernels, "count_pairs", "due) and head < place and ts[head] <=", "due) and head < place and ts[head] <"
+    ),
+    "open-pairs": broken(pair_kernels, "count_pairs", "if forbidden:", "if False:"),
+    "forgotten-pairs": broken(pair_kernels, "turn_to", "trees.kept[place] +=", "trees.kept[place] += 0 *"),
     # What a partition counted before stays in the total of its group.
     "stale-partitions": broken(totals, "put", " - into.current[slot, partition]", ""),
     # Expiry comes after the triggers of the same instant; its row stands beside theirs; simultaneous triggers come one by one.

@@ -1,12 +1,13 @@
 """Random (query, stream) pairs under skip_till_any_match: every mechanism and order of binding, against the oracle.
 
-Each pair is answered by a chain in a random order or by another plan (the automatic one, eager, a tree, a planner), every
-third by both, on the whole stream or in random cuts, orders of delivery, encodings, `run_rows` and `block`; every fifteenth by
-chains in all orders, if there are at most six. Scopes are looked up, searched for, or first the one and then the other;
-candidates are decided for partial matches one by one or together. Some plans are made from statistics, those of the events or
-random ones, however few events there are, and some runs change the order of binding at random rows. Matches must be the
-oracle's, their ids unique and the same under every plan, and RETURN values the oracle's. Some pairs run again with events that
-tie, which must be refused where the oracle refuses them. What the planner refuses as not supported yet is counted, no more.
+Each pair is answered by a chain in a random order or by another plan (the automatic one, eager, a tree, a planner), every third
+by both, on the whole stream or in random cuts, orders of delivery, encodings, `run_rows` and `block`; every fifteenth by chains
+in all orders, if there are at most six. Scopes are looked up, searched for, or first the one and then the other; candidates are
+decided for partial matches one by one or together, or looked up by value. Some plans are made from statistics, those of the
+events or random ones, however few events there are, and some runs change the order of binding at random rows. Matches must be
+the oracle's, their ids unique and the same under every plan, and RETURN values the oracle's. Some pairs run again with events
+that tie, which must be refused where the oracle refuses them. What the planner refuses as not supported yet is counted, no
+more.
 
 As a script: `KLEENE_KERNELS=python python tests/support/lazy_pairs.py SEED COUNT`, see `support.pair_runs`.
 """
@@ -32,15 +33,15 @@ if __name__ == "__main__":
 from kleene.common.errors import DataError, PlanningError
 from kleene.common.schema import schema_of_arrow
 from kleene.engine.build import build_matcher
+from kleene.engine.events import ranking
 from kleene.engine.events.kernels import windows
-from kleene.engine.lazy import lazy_pass
+from kleene.engine.lazy import lazy_pass, look_up
 from kleene.engine.lazy import order_planner as lazy_choice
 from kleene.engine.lazy.kernels import chain as kernels
 from kleene.engine.lazy.kernels import extension
 from kleene.engine.lazy.lazy_pass import BranchRun, Stretch
 from kleene.engine.lazy.order_planner import OrderPlanner
-from kleene.engine.matches import non_overlap
-from kleene.engine.matches.kernels import negation
+from kleene.engine.matches import forbidden, non_overlap
 from kleene.engine.matches.negation import NegativeIndex
 from kleene.interfaces.query import Query
 from kleene.pattern.bind import bind
@@ -101,6 +102,8 @@ class LazySetting(Setting):
     """How many partial matches make tables of scopes worth it."""
     shared: bool = True
     """Whether candidates are decided for several partial matches together, wherever that is possible."""
+    ranked: bool = False
+    """Whether candidates and negative events are looked up by value, wherever that is possible."""
     planned: bool = False
     """Whether a plan is made from statistics, though the events are few."""
     known: int | None = None
@@ -115,6 +118,10 @@ class LazySetting(Setting):
             stack.enter_context(patch.object(lazy_pass, "worth_tables", lambda partials, *_: partials >= self.tables))
             stack.enter_context(patch.object(lazy_pass, "WORTH_TRYING", 0))
             stack.enter_context(patch.object(lazy_pass, "WORTH_SHARING", -FAR if self.shared else FAR))
+            if self.ranked:
+                stack.enter_context(patch.multiple(look_up, **KEEN_RANKING))
+                stack.enter_context(patch.multiple(ranking, SMALLEST_BLOCK=2))
+                stack.enter_context(patch.multiple(forbidden, WORTH_RANKING=0))
             if self.planned:
                 stack.enter_context(patch.multiple(lazy_choice, **KEEN_PLANNING))
             if self.turns is not None:
@@ -123,6 +130,16 @@ class LazySetting(Setting):
 
 
 FAR = 1 << 40
+
+KEEN_RANKING = {
+    "WORTH_RANGING": 0,
+    "WORTH_ASKING": 0,
+    "WORTH_RANKING": 0,
+    "WORTH_SAVING": -1.0,
+    "FEW_OF": 0,
+    "NOTHING": look_up.NOTHING._replace(few_of=0),
+}
+"""Settings under which few candidates are looked up by value, however many are found."""
 
 KEEN_PLANNING = {
     "FEW_ROWS": 1,
@@ -158,6 +175,7 @@ def random_setting(rng: Random) -> LazySetting:
         **{**cut, "block": rng.choice((1, 2, 3, 3, 8, 1000, 1000, 1000))},
         tables=rng.choice((0, rng.randint(1, 30), FAR)),
         shared=chance(rng, 0.5),
+        ranked=chance(rng, 0.5),
         planned=planned,
         known=rng.randrange(1 << 30) if planned and chance(rng, 0.5) else None,
         turns=rng.randrange(1 << 30) if chance(rng, 0.2) else None,
@@ -327,6 +345,8 @@ def setting_features(setting: LazySetting) -> Iterator[str]:
     yield f"plan: {plan_name(setting.options)}"  # type: ignore[arg-type] - the options of a lazy plan
     yield {0: "scopes looked up", FAR: "scopes searched for"}.get(setting.tables, "scopes searched for, then looked up")
     yield "decided together" if setting.shared else "decided one by one"
+    if setting.ranked:
+        yield "looked up by value"
     if setting.planned:
         yield "planned" if setting.known is None else "planned from random statistics"
     if setting.turns is not None:
@@ -391,9 +411,9 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     "implied-backwards": rewritten(lazy, "implied_comparisons", "sorted(paths.items())", BACKWARDS),
     "implied-strictly": rewritten(lazy, "implied_comparisons", '"<" if path.strict else "<="', '"<"'),
     # Of the components around a negative one, one is enough.
-    "any-neighbour": rewritten(NegativeIndex, "_intervals", "np.maximum.reduce(after)", "np.minimum.reduce(after)"),
+    "any-neighbour": rewritten(NegativeIndex, "_neighbours", "np.maximum.reduce(after)", "np.minimum.reduce(after)"),
     # Negation under AND looks no further than the last event.
-    "hasty-negation": rewritten(negation, "_interval", "of.ts[of.first[match]] + of.window", "of.ts[of.last[match]] + 1"),
+    "hasty-negation": rewritten(NegativeIndex, "_times", "(matches.first)) + self._window", "(matches.last)) + 1"),
     "tests-forgotten": rewritten(lazy_pass, "_agree", "(lowest == highest)", "(lowest <= highest)"),
     # A tree gives up where a component has one candidate left.
     "hasty-tree": rewritten(kernels, "choose_scopes", "if size == 0:", "if size <= 1:"),

@@ -1,9 +1,10 @@
 """Seeded random AGG queries with streams, and workloads of them; see `support.strategies` for the other pairs.
 
-Three in four queries are such that counters can answer them (`kleene.plan.counting.counters`): sequences, OR of sequences and
-optional components, with conditions on single events, tests that divide the stream, and negation that follows some event. Of
-the others one half has an obstacle on purpose, the other half comes from `any_match_query` and `saseplus_query`. Streams have
-the columns of `support.strategies` with NULLs and negative numbers, and
+Most queries are such that counters can answer them (`kleene.plan.counting.counters`): sequences, OR of sequences and optional
+components, with conditions on single events, tests that divide the stream, and negation that follows some event. One in ten
+compares two neighbours, which counters can answer for most aggregates. Of the others one half has an obstacle on purpose, the
+other half comes from `any_match_query` and `saseplus_query`. Streams have the columns of `support.strategies` with NULLs and
+negative numbers, and
 
 - `z`, a float that sums cannot be exact of: tenths, or numbers far apart, or NaN and an infinity among them;
 - `t`, a timestamp, with NULLs sometimes;
@@ -30,6 +31,7 @@ from kleene.pattern.operators import Sequence as Seq
 from kleene.pattern.operators import events as components
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, Strategy, Unit, Window
 from kleene.pattern.predicates import (
+    Arithmetic,
     Attribute,
     Comparison,
     Equivalence,
@@ -219,6 +221,15 @@ def _aggregates(rng: Random, positives: Sequence[Event], types: Types, inexact: 
     return tuple(dict.fromkeys(found)) or (MatchAggregate("count", None, None, "n"),)
 
 
+def _taken_back(query: LogicalQuery) -> LogicalQuery:
+    """The query with aggregates of which a part can be taken back, in place of others."""
+    names = {"min": "sum", "max": "avg", "sum": "sum", "avg": "avg", "count": "count"}
+    items = [replace(item, function=names[item.function]) for item in query.aggregates]
+    items = [item if item.attribute is None else replace(item, attribute={"x": "x"}.get(item.attribute, "k")) for item in items]
+    plain = all(item.function in ("count", "sum", "avg") for item in query.aggregates)
+    return replace(query, aggregates=tuple(items), having=query.having if plain else None)
+
+
 def _having(rng: Random, items: Sequence[MatchAggregate], group_by: Sequence[str]) -> Expression:
     """A condition on the columns."""
     numeric = [item.alias for item in items if item.function in ("count", "sum", "avg")]
@@ -282,6 +293,31 @@ def _comparing(rng: Random, query: LogicalQuery) -> LogicalQuery:
     parts = list(components(query.pattern))
     plain, negatives = [event for event in parts if not event.negated], [event for event in parts if event.negated]
     return replace(query, where=conjunction([*conjuncts(query.where), *some_conjuncts(rng, plain, negatives, None)]))
+
+
+COMPARED = (*(("x", "x"), ("y", "y"), ("z", "z")) * 2, ("x", "y"), ("k", "x"), ("s", "s"), ("t", "t"), ("k", "k2"))
+"""Attributes of two neighbours that are compared."""
+
+
+def _compared_query(rng: Random, time_type: str) -> LogicalQuery:
+    """A query with one comparison of two neighbours, without AGG: counters can answer it if no aggregate stands in the way."""
+    pool = rng.sample("ABCD", rng.choice((1, 2, 2, 3)))
+    parts = [_component(rng, pool, "abcd"[i]) for i in range(rng.choice((2, 2, 2, 3, 3, 4)))]
+    place = rng.randrange(1, len(parts))
+    first, second = parts[place - 1 : place + 1]
+    if chance(rng, 0.25):
+        parts.insert(place, _forbidden(rng, "n"))
+    conditions = _keys(rng, parts, single=True) if chance(rng, 0.5) else []
+    conditions += _local_conditions(rng, parts) if chance(rng, 0.3) else []
+    one, other = rng.choice(COMPARED)
+    sides: list[Expression] = [Attribute(first.variable, one), Attribute(second.variable, other)]
+    if other == "y" and chance(rng, 0.4):
+        sides[1] = Arithmetic("-", sides[1], Literal(2.5))
+    if chance(rng, 0.4):
+        sides.reverse()
+    conditions.append(Comparison(rng.choice(("<", "<=", ">", ">=", "=", "!=")), *sides))
+    rng.shuffle(conditions)
+    return LogicalQuery(pattern=in_sequence(parts), where=conjunction(conditions), within=_window(rng, time_type, needed=False))
 
 
 def _repeated(rng: Random, query: LogicalQuery) -> LogicalQuery:
@@ -490,12 +526,18 @@ def aggregate_example(seed: int, number: int = 0) -> AggregateExample:
     rng = Random(seed * 1_000_003 + number)
     time_type, huge = _time_type(rng), chance(rng, 0.03)
     types: Types = None
-    if chance(rng, 0.75):
+    kind, exact = rng.random(), False
+    if kind < 0.72:
         query = _counted_query(rng, time_type)
+    elif kind < 0.82:
+        query = _compared_query(rng, time_type)
+        exact = chance(rng, 0.8)
     else:
         types = _declared(rng) if time_type != "day" and chance(rng, 0.2) else None
         query = _matched_query(rng, types, time_type)
     query = _aggregating(rng, query, types, huge)
+    if exact:
+        query = _taken_back(query)
     kwargs = _schema_kwargs(rng, types)
     rows = _affordable(rng, query, _stream(rng, (query,), rng.randrange(5, 31), time_type, huge))
     return AggregateExample(query, kwargs, rows, time_type.startswith("int"), time_type)

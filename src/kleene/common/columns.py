@@ -96,8 +96,9 @@ def take(column: pa.Array, rows: Array) -> pa.Array:
             return pa.DictionaryArray.from_arrays(indices, column.dictionary, ordered=data_type.ordered)
         if is_viewable(data_type) and data_type.bit_width in (8, 16, 32, 64):
             words = np.frombuffer(column.buffers()[1], dtype=f"i{data_type.bit_width // 8}")
-            words = words[column.offset : column.offset + len(column)]
-            return pa.Array.from_buffers(data_type, rows.size, [None, pa.py_buffer(words.take(rows))])
+            buffer = pa.allocate_buffer(rows.size * words.itemsize)  # Arrow keeps freed memory, NumPy returns it
+            words[column.offset : column.offset + len(column)].take(rows, out=np.frombuffer(buffer, words.dtype), mode="clip")
+            return pa.Array.from_buffers(data_type, rows.size, [None, buffer])
     return column.take(pa.array(rows))
 
 
@@ -166,6 +167,8 @@ def bytes_of(rows: pa.RecordBatch) -> int:
 
 
 def _bytes_of(column: pa.Array) -> int:
+    if is_viewable(column.type) and column.null_count == 0:
+        return len(column) * int(column.type.bit_width) // 8  # Arrow takes longer to tell
     if pa.types.is_dictionary(column.type):
         return int(column.indices.nbytes)
     if pa.types.is_struct(column.type):

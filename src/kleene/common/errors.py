@@ -106,6 +106,14 @@ def described(error: Exception) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+def decoded_text(raw: bytes, source: str) -> str:
+    """The text of a file, which must be UTF-8."""
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{source}: not UTF-8 text (byte {error.start} is 0x{raw[error.start]:02x})") from error
+
+
 FRESH = "start with a new checkpoint folder"
 """The remedy for any unusable state."""
 

@@ -38,6 +38,15 @@ def printable(text: str) -> str:
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def plural(count: int, one: str, many: str = "") -> str:
+    """A count with its noun.
+
+    >>> plural(1, "match", "matches"), plural(1200, "event")
+    ('1 match', '1,200 events')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def masked(text: str) -> str:
     """The text with one placeholder for each such character, so that a caret below the text stays aligned."""
     return _OBEYED.sub("\ufffd", text)

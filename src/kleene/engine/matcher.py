@@ -6,7 +6,7 @@ not depend on how it is cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -66,6 +66,9 @@ class BadRows:
 Found = tuple[int, pa.RecordBatch]
 """Rows of a query, with its place among those that are matched together."""
 
+RowsFound = Callable[[pa.RecordBatch], tuple[Array, Array] | None]
+"""The rows of a batch that matter, and their component masks, where somebody has found them already; else None."""
+
 State = Mapping[str, pa.Array]
 """What a matcher knows that recent events do not tell, as named columns."""
 
@@ -91,6 +94,10 @@ class Matcher(Protocol):
         """Before any event: lets the matcher leave out other columns than these of its rows, and what has to be computed for
         them.
         """
+        return
+
+    def take_rows(self, found: RowsFound) -> None:  # noqa: ARG002
+        """Before any event: lets the matcher ask for the rows that matter before it looks for them."""
         return
 
     # Events

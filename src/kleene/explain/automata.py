@@ -1,12 +1,12 @@
-"""Automata as people see them: states, and edges with their formulas; those of SASE+ (section 3, Figure 2) are made here.
+"""Automata for display: states, and edges with their formulas. Those of SASE+ (section 3, Figure 2) are built here.
 
 `state_graph` applies steps 1-6 of section 3.2 to one branch of a query. The basic stage is steps 1-4: the structure, each
 conjunct on the edge of its last identifier, the ignore edges by strategy, the window on the edge to F. The optimized stage is
 what the engine runs: the window on every begin, take and ignore edge (step 5), and proceed edges that peek at the next begin
-condition (step 6; as the semantics read it, always and for every next state but F).
+condition (step 6; the semantics apply it always, and to every next state except F).
 
-Conjuncts stand where `kleene.plan.automaton.automaton` puts them. Equivalence tests are written out, which a partition already
-decides for the engine. Formulas are data: conjuncts as expressions, and the window.
+Conjuncts are on the edges on which `kleene.plan.automaton.automaton` decides them. Equivalence tests are written out, although
+in the engine the partition decides them. Formulas are data: conjuncts as expressions, and the window.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.durations import window_of
 from kleene.pattern.normalize import Branch
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import Strategy
-from kleene.pattern.text import expression_text, name_text
+from kleene.pattern.text import expression_text, name_text, window_text
 from kleene.plan.analysis.keys import always_has
 from kleene.plan.automaton.automaton import Component, compile_automaton
 
@@ -39,7 +41,7 @@ class EdgeKind(enum.Enum):
     STORE = "store"
     """Keeps it in the input buffer, for a later take."""
     IGNORE = "ignore"
-    """Passes it over."""
+    """Ignores it."""
     PROCEED = "proceed"
     """Leaves a Kleene component without consuming an event."""
 
@@ -94,16 +96,16 @@ TRUE = Formula()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where a take edge looks for events: after the latest of some bound events and before the earliest of others.
+    """The scope of a take edge: after the latest of some bound events and before the earliest of others.
 
     >>> str(Scope()), str(Scope(("a",), ("c", "d")))
     ('(start, finish)', '(a, min(c, d))')
     """
 
     after: tuple[str, ...] = ()
-    """Identifiers of events; none is the keyword *start*: from the beginning of the input buffer."""
+    """Identifiers of events; empty for the keyword *start*: from the beginning of the input buffer."""
     before: tuple[str, ...] = ()
-    """None is the keyword *finish*: events that are still to come are taken too."""
+    """Identifiers of events; empty for the keyword *finish*: later events are taken too."""
 
     def __str__(self) -> str:
         return f"({one_of('max', self.after) or 'start'}, {one_of('min', self.before) or 'finish'})"
@@ -118,13 +120,13 @@ class Edge:
     target: str
     formula: Formula = TRUE
     names: tuple[str, ...] = ()
-    """In lazy evaluation: the components whose events it is for."""
+    """In lazy evaluation: the components whose events follow this edge."""
     scope: Scope | None = None
-    """Of a take edge that looks into the input buffer."""
+    """The scope of a take edge that reads the input buffer."""
     distinct: tuple[str, ...] = ()
-    """Bound events that the one taken must not be, though nothing orders them."""
+    """Bound events from which the taken event must differ, because no order separates them."""
     guard: str | None = None
-    """In a tree, what must be true of the input buffer: `nonempty(a, b)` (p_ne), `most_selective(a)` (p_se)."""
+    """In a tree, a condition on the input buffer: `nonempty(a, b)` (p_ne), `most_selective(a)` (p_se)."""
     peeks: str | None = None
     """On a proceed edge: the state whose begin condition its formula includes."""
 
@@ -145,12 +147,12 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class StateGraph:
-    """The states from the start to F, and the edges, those of a state together."""
+    """The states from the start to F, and the edges, grouped by state."""
 
     states: tuple[str, ...]
     edges: tuple[Edge, ...]
     omitted: int = 0
-    """States of a tree that were not made."""
+    """The number of states of a tree that were left out."""
 
     @property
     def takes(self) -> tuple[Edge, ...]:
@@ -161,7 +163,7 @@ class StateGraph:
         return next(edge for edge in self.edges if edge.source == source and edge.kind is EdgeKind(kind))
 
     def lines(self) -> list[str]:
-        """The graph as text: a line of states, then a line an edge."""
+        """The graph as text: a line of states, then a line for each edge."""
         lines = [f"states {' '.join(self.states)}", *map(str, self.edges)]
         return [*lines, f"and {self.omitted:,} more states"] if self.omitted else lines
 
@@ -170,7 +172,7 @@ class StateGraph:
 
 
 def state_graph(bound: BoundQuery, branch: Branch, *, optimized: bool = True) -> StateGraph:
-    """NFA^b of a branch of a query: `bound.branches` has them."""
+    """The NFA^b of one of `bound.branches`."""
     compiler = _Compiler(bound, branch, optimized)
     edges = [edge for index in range(len(compiler.components)) for edge in compiler.edges(index)]
     states = [name for component in compiler.components for name in state_names(component.event)]
@@ -194,12 +196,7 @@ def length_text(bound: BoundQuery) -> str:
     assert bound.window is not None
     if unit is None:
         return f"{bound.window:,}"
-    microseconds = bound.window // (1000 if unit == "ns" else 1)
-    for size, word in ((86_400_000_000, "day"), (3_600_000_000, "hour"), (60_000_000, "minute"), (1_000_000, "second")):
-        if microseconds >= size and microseconds % size == 0:
-            count = microseconds // size
-            return f"{count} {word}{'s' if count != 1 else ''}"
-    return f"{microseconds:,} microseconds"
+    return window_text(window_of(Fraction(bound.window, 1_000 if unit == "ns" else 1)))
 
 
 class _Compiler:
@@ -237,7 +234,7 @@ class _Compiler:
         return Formula(self._selected(index, element), self._window(index, element) if last or self._optimized else None)
 
     def _ignore(self, index: int, element: p.Element) -> Formula:
-        """Step 3. At `p[i]` only the take condition stands in the way of ignoring an event."""
+        """The ignore formula (step 3). At `p[i]` only the take condition can prevent that an event is ignored."""
         strategy = self._bound.query.strategy
         window = self._window(index, element) if self._optimized else None
         if strategy is Strategy.SKIP_TILL_ANY_MATCH:
@@ -252,7 +249,7 @@ class _Compiler:
         return Formula((FALSE,)) if met is None else Formula((p.Not(met),), window)
 
     def _proceed(self, index: int) -> Formula:
-        """Steps 4 and 6. What holds for the complete component, and for the event that would begin the next."""
+        """The proceed formula (steps 4 and 6): conditions on the complete component, and on the event that begins the next."""
         component = self.components[index]
         each = [] if self._optimized else [item for item in component.scan_begin if _each(item, component.variable)]
         conditions = (*each, *(item.expression for item in (*component.element, *component.proceed)))
@@ -267,7 +264,7 @@ class _Compiler:
         return replace(begin, conjuncts=(*own, *begin.conjuncts))
 
     def _selected(self, index: int, element: p.Element) -> tuple[p.Expression, ...]:
-        """What is asked of an event that becomes an element of a component, as its begin or its take edge."""
+        """The conditions on an event that becomes an element of a component, on its begin or take edge."""
         component, further = self.components[index], element is p.Element.CURRENT
         alone, others = (component.scan_take, component.take) if further else (component.scan_begin, component.begin)
         own = self._sorted((*self._scanned(alone, component, element), *(item.expression for item in others)))
@@ -295,16 +292,16 @@ class _Compiler:
         return found
 
     def _sorted(self, conditions: tuple[p.Expression, ...]) -> tuple[p.Expression, ...]:
-        """In the order of the query, `[attr = v]` first."""
+        """The conditions in the order of the query, `[attr = v]` first."""
         return tuple(sorted(dict.fromkeys(conditions), key=lambda item: self._order.get(item, -1)))
 
     def _agreements(self, index: int, element: p.Element) -> tuple[p.Expression, ...]:
-        """The equivalence tests with the events before (step 2), of which a further element's are those of its component."""
+        """The equivalence tests against earlier events (step 2); for a further element these include its own component."""
         before = self.components[: index + 1 if element is p.Element.CURRENT else index]
         return agreements(self._bound, self.components[index].event, element, [item.event for item in before])
 
     def _window(self, index: int, element: p.Element) -> Within | None:
-        """The window between the first event of the run and the current one; the first event needs none."""
+        """The window from the first event of the run to the current one; None for the first event."""
         if index == 0 and element in (p.Element.FIRST, p.Element.SINGLE):
             return None
         event = self.components[index].event
@@ -325,11 +322,11 @@ def _each(condition: p.Expression, variable: str) -> bool:
     )
 
 
-# --- what all automata ask --------------------------------------------------------------------------------------------
+# --- conditions of all automata ---------------------------------------------------------------------------------------
 
 
 def type_tests(bound: BoundQuery, event: Event, element: p.Element) -> tuple[p.Expression, ...]:
-    """The type test of an element of a component, where there is a column of types."""
+    """The type test of an element of a component; none without a type column."""
     if bound.schema.type is None:
         return ()
     attribute = p.Attribute(event.variable, bound.schema.type, element)
@@ -343,34 +340,30 @@ def fixed_tests(bound: BoundQuery, event: Event, element: p.Element) -> tuple[p.
     return tuple(
         p.Comparison("=", p.Attribute(event.variable, test.name, element), test.value)
         for test in bound.equivalences
-        if isinstance(test.value, p.Literal) and _may_have(bound, event, test.name)
+        if isinstance(test.value, p.Literal) and bound.may_have(event, test.name)
     )
 
 
 def agreements(bound: BoundQuery, event: Event, element: p.Element, before: Iterable[Event]) -> tuple[p.Expression, ...]:
-    """The equivalence tests in canonical form: a comparison with the first of the events before that surely has the attribute.
+    """The equivalence tests in canonical form: a comparison with the first earlier component that always has the attribute.
 
-    Where none is sure to have it, the test stands as it is written: those that have it agree.
+    If there is none, the test is shown as written: the events that have the attribute agree.
     """
     found: list[p.Expression] = []
     for test in bound.equivalences:
-        if test.value is not None or not _may_have(bound, event, test.name):
+        if test.value is not None or not bound.may_have(event, test.name):
             continue
         sure = [item for item in before if always_has(bound, item, test.name)]
         if sure:
             its = p.Attribute(sure[0].variable, test.name, p.Element.FIRST if sure[0].is_kleene else p.Element.SINGLE)
             found.append(p.Comparison("=", p.Attribute(event.variable, test.name, element), its))
-        elif element in (p.Element.CURRENT, p.Element.EACH) or any(_may_have(bound, item, test.name) for item in before):
+        elif element in (p.Element.CURRENT, p.Element.EACH) or any(bound.may_have(item, test.name) for item in before):
             found.append(p.Equivalence(test.name))
     return tuple(found)
 
 
-def _may_have(bound: BoundQuery, event: Event, attribute: str) -> bool:
-    return not all(bound.lacks(event_type, attribute) for event_type in event.types)
-
-
 def within(bound: BoundQuery, last: Sequence[str], first: Sequence[str]) -> Within | None:
-    """The window between the latest of some events and the earliest of others; `now` is a time."""
+    """The window from the earliest of some events to the latest of others; `now` stands for a time."""
     if bound.count_window is not None:
         length, size = bound.count_window, f"{bound.count_window:,}"
         ends, starts = ([f"position({name})" for name in names] for names in (last, first))

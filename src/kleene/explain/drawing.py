@@ -189,6 +189,10 @@ class Picture:
         if kind in ("", "head"):
             self.reach(x + len(text) * CHARACTER)
 
+    def arrow(self, path: str) -> None:
+        """A line with a tip."""
+        self.shapes.append(f'<path class="edge" d="{path}" marker-end="url(#kleene-tip)"/>')
+
     def document(self, title: str, description: str) -> str:
         width, height = round(self.width), round(self.height)
         size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
@@ -267,7 +271,7 @@ def _chain(picture: Picture, sketch: _Sketch) -> None:
 
 def _entry(picture: Picture, x: float, y: float) -> None:
     """The arrow to the first state, whose circle begins at x."""
-    picture.shapes.append(_path("edge", x - 34, y, x - 1))
+    picture.arrow(f"M{x - 34:.1f} {y:.1f} {x - 1:.1f} {y:.1f}")
 
 
 def _tree(picture: Picture, sketch: _Sketch) -> None:
@@ -340,10 +344,6 @@ def _branch(
     _shape(picture, edge, path)
 
 
-def _path(style: str, begin: float, y: float, end: float) -> str:
-    return f'<path class="{style}" d="M{begin:.1f} {y:.1f} {end:.1f} {y:.1f}" marker-end="url(#kleene-tip)"/>'
-
-
 def _loop(picture: Picture, edge: _Line, x: float, y: float, radius: float) -> None:
     """A loop above its state or below it."""
     side = -1 if edge.above else 1
@@ -386,8 +386,7 @@ def _formulas(picture: Picture, sketch: _Sketch) -> None:
             picture.height += LINE
             picture.text(formulas, picture.height, line)
         picture.height += 4
-    rule = f'<path class="rule" d="M{MARGIN} {top:.1f} {picture.width - MARGIN:.1f} {top:.1f}"/>'
-    picture.shapes.append(rule)
+    picture.shapes.append(f'<path class="rule" d="M{MARGIN} {top:.1f} {picture.width - MARGIN:.1f} {top:.1f}"/>')
 
 
 def _names_width(sketch: _Sketch) -> float:
@@ -437,8 +436,7 @@ def _operators(plan: Plan) -> Picture:
         top = picture.height
         if number:
             middle = MARGIN + width / 2
-            shape = f"M{middle:.1f} {top:.1f} {middle:.1f} {top - 25:.1f}"
-            picture.shapes.append(f'<path class="edge" d="{shape}" marker-end="url(#kleene-tip)"/>')
+            picture.arrow(f"M{middle:.1f} {top:.1f} {middle:.1f} {top - 25:.1f}")
         picture.shapes.append(
             f'<rect class="box" x="{MARGIN}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6"/>'
         )

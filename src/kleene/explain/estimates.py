@@ -1,4 +1,4 @@
-"""Statistics and estimated costs as text: what a lazy plan knows of the events, and what its alternatives would cost."""
+"""Statistics and estimated costs as text: the known rates and selectivities, and the cost of each alternative."""
 
 from __future__ import annotations
 
@@ -26,19 +26,13 @@ def statistics_lines(bound: BoundQuery, statistics: Statistics) -> list[str]:
 
 
 def choice_lines(plan: LazyPlan, branch: LazyBranch, statistics: Statistics) -> list[str]:
-    """The alternatives of a branch with what they are expected to cost, the cheapest first."""
+    """The alternatives of a branch with their estimated costs, the cheapest first."""
     from kleene.plan.lazy.choice import alternatives
 
-    rows = [
-        [
-            item.name,
-            order_text(branch, item.order),
-            number_text(item.evaluations),
-            number_text(item.partial_matches),
-            time_text(item.nanoseconds),
-        ]
-        for item in alternatives(plan, branch, statistics)
-    ]
+    rows = []
+    for item in alternatives(plan, branch, statistics):
+        costs = number_text(item.evaluations), number_text(item.partial_matches), time_text(item.nanoseconds)
+        rows.append([item.name, order_text(branch, item.order), *costs])
     return table([f"estimated {per_unit(plan.bound)}", "order", "evaluations", "partial matches", "time"], rows)
 
 
@@ -55,7 +49,7 @@ def per_unit(bound: BoundQuery) -> str:
 
 
 def number_text(value: float) -> str:
-    """A number with three digits, or in whole thousands.
+    """A number with three significant digits, or a whole number from 1,000 on.
 
     >>> [number_text(value) for value in (0, 0.01234, 12.345, 1234.5, 12345678.9, 3e18)]
     ['0', '0.0123', '12.3', '1,234', '12,345,679', '3e+18']
@@ -76,7 +70,7 @@ def time_text(nanoseconds: float) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of text: words to the left, what begins with a digit to the right; columns without anything are left out.
+    """Aligned columns: words to the left, numbers to the right; empty columns are left out.
 
     >>> print(*table(["", "name", "count"], [["", "one", "9"], ["", "other", "10"]]), sep="\\n")
     name   count

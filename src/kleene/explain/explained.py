@@ -1,4 +1,4 @@
-"""A plan and what it looks like: as text, as a picture, and in a notebook."""
+"""A plan with its display: as text, as a picture, and in a notebook."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class Explained(Shown):
         return explain(self.plan)
 
     def svg(self, *, optimized: bool = True) -> str:
-        """The plan as a picture, an SVG document; automata as the paper draws them or, `optimized`, as they are evaluated."""
+        """The plan as an SVG document; `optimized` automata are those that run, the others those of the paper's steps 1-4."""
         return svg(self.plan, optimized=optimized)

@@ -1,21 +1,21 @@
-"""The automata of lazy evaluation, with their edges, conditions and scopes: what a reader of the lazy-NFA paper expects to see.
+"""The automata of lazy evaluation for display: edges, conditions and scopes as in the lazy-NFA paper.
 
-`eager_graph` is the sequence NFA of section 3.2.1: events are taken as they come, and ignored as well. `chain_graph` is section
-5: components are taken in a given order, events of components yet to be taken are stored, those of components already taken
-ignored. `tree_graph` is section 6: a state for every order in which some components may have been taken, at which the most
+`eager_graph` is the sequence NFA of section 3.2.1: each event may be taken on arrival, or ignored. `chain_graph` is section 5:
+components are taken in a given order; events of components not yet taken are stored, those of components already taken are
+ignored. `tree_graph` is section 6: a state for every order in which some components may have been taken, from which the most
 selective of the others is taken next.
 
-A take edge has a scope (s, f) (section 4): what it takes follows s and precedes f. The printed formula of section 5 picks the
-latest and the earliest of the bound events in *selectivity* order; it has to be *sequence* order. In a sequence a, b, c, d that
-is bound in the order b, a, d, c, the scope of c begins at b, where the formula has a. Where the order is partial (AND), a scope
-may have several bounds: `(max(a, b), finish)`. Of section 6, the last layer is that of n - 1 components taken, and a take edge
-leads to the state of its own order.
+A take edge has a scope (s, f) (section 4): the event it takes follows s and precedes f. The formula printed in section 5 picks
+the latest and the earliest of the bound events in *selectivity* order; correct is *sequence* order. In a sequence a, b, c, d
+bound in the order b, a, d, c, the scope of c begins at b, where the formula has a. If the order is partial (AND), a scope may
+have several bounds: `(max(a, b), finish)`. In section 6, the last layer has n - 1 components taken, and a take edge leads to
+the state of its own order.
 
-Nothing is executed from here: the engine (`engine/lazy/kernels`) extends partial matches with all candidates in scope at once,
+The engine does not run these automata (`engine/lazy/kernels`): it extends partial matches by all candidates in scope at once,
 stored and later ones alike, in the same orders and with the same conditions. A Kleene component is taken as a whole, `a[]`; in
 a tree, after all single ones.
 
-Cost: a tree of n components has some n! e states. Only its first layers are made, unless more are asked for.
+Cost: a tree of n components has about n! e states. Only its first layers are built, unless more are requested.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from kleene.pattern.predicates import Comparison, Element, Expression, Length, L
 from kleene.pattern.text import name_text
 
 MOST_STATES = 64
-"""How many states of a tree are made unless more are asked for: all of four components (42), three layers of five (26)."""
+"""Default maximum number of states of a tree: all of four components (42), three layers of five (26)."""
 
 
 def eager_graph(bound: BoundQuery, branch: Branch) -> StateGraph:
@@ -78,7 +78,7 @@ def chain_graph(bound: BoundQuery, branch: Branch, order: Sequence[str]) -> Stat
 
 
 def tree_graph(bound: BoundQuery, branch: Branch, *, most: int = MOST_STATES) -> StateGraph:
-    """The tree NFA of a branch: the layers that have at most `most` states together, and their edges."""
+    """The tree NFA of a branch: its first layers, with at most `most` states in total, and their edges."""
     conditions = _Conditions(bound, branch)
     made = _orders(branch, most)
     edges = [edge for order in made for edge in _tree_edges(branch, conditions, order)]
@@ -87,7 +87,7 @@ def tree_graph(bound: BoundQuery, branch: Branch, *, most: int = MOST_STATES) ->
 
 
 def tree_size(events: Sequence[Event]) -> int:
-    """How many states the tree of some components has, F among them.
+    """The number of states of a tree over some components, F included.
 
     >>> tree_size([Event((name,), name) for name in "abc"])
     11
@@ -115,12 +115,12 @@ def scope_of(events: Sequence[Event], precedes: Collection[tuple[int, int]], hav
 
 
 def _first(indices: Collection[int], precedes: Collection[tuple[int, int]]) -> list[int]:
-    """Those that none of the others precedes, in order of appearance."""
+    """The indices that no other precedes, in order of appearance."""
     return sorted(index for index in indices if not any((other, index) in precedes for other in indices))
 
 
 def _last(indices: Collection[int], precedes: Collection[tuple[int, int]]) -> list[int]:
-    """Those that precede none of the others, in order of appearance."""
+    """The indices that precede no other, in order of appearance."""
     return sorted(index for index in indices if not any((index, other) in precedes for other in indices))
 
 
@@ -142,7 +142,7 @@ def _state(branch: Branch, index: int) -> str:
 
 
 def _orders(branch: Branch, most: int) -> list[tuple[int, ...]]:
-    """The orders of taking some, but not all, components: layer by layer, while there are at most `most`."""
+    """The orders of taking some, but not all, components: layer by layer, at most `most` of them."""
     layer: list[tuple[int, ...]] = [()]
     found: list[tuple[int, ...]] = []
     for _ in branch.positives:
@@ -154,7 +154,7 @@ def _orders(branch: Branch, most: int) -> list[tuple[int, ...]]:
 
 
 def _takeable(branch: Branch, order: Collection[int]) -> list[int]:
-    """What may be taken next: single components while there are any."""
+    """The components that may be taken next: single ones first."""
     rest = [index for index in range(len(branch.positives)) if index not in order]
     return [index for index in rest if not branch.positives[index].is_kleene] or rest
 
@@ -168,7 +168,7 @@ def _tree_state(branch: Branch, order: tuple[int, ...]) -> str:
 
 
 def _tree_edges(branch: Branch, conditions: _Conditions, order: tuple[int, ...]) -> list[Edge]:
-    """The edges of a state. Where one component may be taken, it is the most selective."""
+    """The edges of a state. If only one component may be taken, it needs no guard of selectivity."""
     state = _tree_state(branch, order)
     rest = [index for index in range(len(branch.positives)) if index not in order]
     present = f"nonempty({', '.join(conditions.names(rest))})"
@@ -193,7 +193,7 @@ def _tree_edges(branch: Branch, conditions: _Conditions, order: tuple[int, ...])
 
 
 class _Conditions:
-    """What take edges ask: each conjunct on the edge that binds the last of its variables."""
+    """The conditions of take edges: each conjunct is on the edge that binds the last of its variables."""
 
     def __init__(self, bound: BoundQuery, branch: Branch) -> None:
         self._bound = bound
@@ -215,7 +215,7 @@ class _Conditions:
         return Edge(EdgeKind.TAKE, source, target, formula, self.names((component,)), scope, distinct, guard)
 
     def formula(self, have: Collection[int], component: int) -> Formula:
-        """What is asked of a component when others are bound."""
+        """The condition on a component when others are bound."""
         before = {self._events[index].variable for index in have}
         event = self._events[component]
         decided = before | {event.variable}
@@ -230,14 +230,14 @@ class _Conditions:
         return Formula(tuple(dict.fromkeys((*tests, *own, *_lengths(event)))), self._window(have, component))
 
     def still_open(self, have: Collection[int]) -> Within | None:
-        """The timing predicate p_t on the current event, whatever it is; none before the first is bound."""
+        """The timing predicate p_t on the current event of any type; None before the first event is bound."""
         if not have:
             return None
         first = [start_text(self._events[index]) for index in _first(have, self._precedes)]
         return within(self._bound, ["now"], first)
 
     def _window(self, have: Collection[int], component: int) -> Within | None:
-        """The window, unless events bound before decide it."""
+        """The window; None if earlier bound events decide it."""
         everything = (*have, component)
         first, last = _first(everything, self._precedes), _last(everything, self._precedes)
         alone = not have and not self._events[component].is_kleene
@@ -250,7 +250,7 @@ class _Conditions:
 def unordered_alike(
     events: Sequence[Event], precedes: Collection[tuple[int, int]], have: Collection[int], component: int
 ) -> list[int]:
-    """The bound components that could bind the same event as another: of a common type, and not ordered with it."""
+    """The bound components that could bind the same event as `component`: they share a type, and no order separates them."""
     return [
         index
         for index in have
@@ -261,7 +261,7 @@ def unordered_alike(
 
 
 def _lengths(event: Event) -> tuple[Expression, ...]:
-    """How many elements a Kleene component has."""
+    """The conditions on the number of elements of a Kleene component."""
     if event.quantifier is None or not event.is_kleene:
         return ()
     found: list[Expression] = []

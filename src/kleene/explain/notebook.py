@@ -1,7 +1,7 @@
-"""How queries and plans show themselves in a notebook: HTML with their text, and a plan's picture below it.
+"""Queries and plans in a notebook: HTML with their text, and a plan's picture below it.
 
-All text is escaped, whoever wrote it. A picture is an image of its own: neither its styles nor its ids can meet those of the
-page or of other pictures, and nothing in it can run. Colours are readable on light and on dark pages.
+All text is escaped. A picture is a separate image: its styles and ids cannot clash with those of the page or of other pictures,
+and nothing in it can run. Colours are readable on light and on dark pages.
 """
 
 from __future__ import annotations
@@ -50,12 +50,9 @@ def queries_html(texts: Iterable[tuple[str, str]]) -> str:
 
 def plan_html(text: str, *pictures: str) -> str:
     """The text of a plan, and its pictures, SVG documents, below it."""
-    images = (f'<img alt="the plan as a picture" src="data:image/svg+xml;base64,{_encoded(svg)}">' for svg in pictures)
+    encoded = (b64encode(svg.encode()).decode() for svg in pictures)
+    images = (f'<img alt="the plan as a picture" src="data:image/svg+xml;base64,{image}">' for image in encoded)
     return f"<div><pre>{escape(text)}</pre>{''.join(images)}</div>"
-
-
-def _encoded(svg: str) -> str:
-    return b64encode(svg.encode()).decode()
 
 
 class _Drawn(Protocol):
@@ -63,7 +60,7 @@ class _Drawn(Protocol):
 
 
 class Shown:
-    """What has a text and a picture, and is shown with both in a notebook."""
+    """Base of what a notebook shows as text with a picture."""
 
     __slots__ = ()
 

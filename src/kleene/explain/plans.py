@@ -1,4 +1,4 @@
-"""A plan as text: the operators from the top down, what each decides, and why."""
+"""Plans as text: the operators from the top down, with what each decides and why."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from kleene.explain.estimates import choice_lines, statistics_lines
 from kleene.explain.lazy_automata import scope_of, tree_size, unordered_alike
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import Strategy
-from kleene.pattern.predicates import Expression
 from kleene.pattern.text import expression_text, query_text
 from kleene.plan.aggregation import MatchThenAggregate
-from kleene.plan.automaton.automaton import Automaton
 from kleene.plan.automaton.nfa import AutomatonBranch
 from kleene.plan.contract import Plan
 from kleene.plan.counting.counters import CounterPlan, is_counted
@@ -35,10 +33,10 @@ SELECTIVE = {
     "counts": "with the fewest candidates in scope",
     "cost": "with the fewest candidates in scope, as far as they are expected to satisfy its conditions",
 }
-"""What a tree takes next: a component ..."""
+"""How a tree chooses its next component: one ..."""
 
 Operator = tuple[str, list[str]]
-"""A heading and what it decides."""
+"""A heading, and the lines about its decisions."""
 
 
 def explain(plan: Plan) -> str:
@@ -100,8 +98,9 @@ def _stack_scan(plan: StackPlan, stacks: Stacks) -> list[str]:
 
 
 def _nfa_operators(plan: NfaPlan) -> list[Operator]:
-    found = [("TF  transformation", [*_transformation(plan, plan.positives), *_compressed(plan)])]
-    found += _after_matching(plan)
+    found = [("TF  transformation", _transformation(plan, plan.positives)), *_after_matching(plan)]
+    if plan.output == "compressed":
+        found[0][1].append("compressed: the shared match buffer as data, a row per partition and block")
     graphs = [state_graph(plan.bound, branch) for branch in plan.bound.branches]
     for number, (branch, graph) in enumerate(zip(plan.branches, graphs, strict=True), 1):
         found.append((f"NFA automaton{_of_branch(plan, number)}", _automaton(plan, branch, graph)))
@@ -111,7 +110,7 @@ def _nfa_operators(plan: NfaPlan) -> list[Operator]:
 
 
 def _after_matching(plan: MatchPlan) -> list[Operator]:
-    """What is decided on the matches of the positive components."""
+    """The operators on matches of the positive components."""
     overlaps = [("NO  non-overlap", _non_overlap(plan))] if plan.needs_choice else []
     return [*overlaps, *_negations(plan)]
 
@@ -127,10 +126,6 @@ def _negations(plan: MatchPlan) -> list[Operator]:
 
 def _of_branch(plan: MatchPlan, number: int) -> str:
     return f" of alternative {number}" if len(plan.branches) > 1 else ""
-
-
-def _compressed(plan: NfaPlan) -> list[str]:
-    return ["compressed: the shared match buffer as data, a row per partition and block"] if plan.output == "compressed" else []
 
 
 def _non_overlap(plan: MatchPlan) -> list[str]:
@@ -152,7 +147,11 @@ def _automaton(plan: NfaPlan, branch: AutomatonBranch, graph: StateGraph) -> lis
         for condition in component.element:
             lines.append(f"a run that selects an element without {expression_text(condition.expression)} ends")
     if plan.options.algorithm == "merging" and not branch.merges:
-        lines.append(f"runs are not merged: {_looks_back(branch.automaton)}")
+        again = [
+            f"{expression_text(item.expression)} reads all elements of '{variable}' again"
+            for item, variable in branch.automaton.looks_back()
+        ]
+        lines.append(f"runs are not merged: {(again or ['the plan switches it off'])[0]}")
     if branch.queued:
         lines.append("runs that wait for an event all take the next one: they are kept as a queue")
     return lines
@@ -167,23 +166,6 @@ def _runs(plan: NfaPlan) -> list[str]:
     limits = plan.limits
     lines.append(f"limits: {limits.runs:,} runs of a partition, {limits.matches:,} matches of an event; then {limits.policy}")
     return lines
-
-
-def _looks_back(automaton: Automaton) -> str:
-    """Why the runs of an automaton are not merged: a condition reads the elements of a variable again, one by one."""
-    for component in automaton.components:
-        own = component.variable
-        for edge, conditions in (
-            ("begin", component.begin),
-            ("take", component.take),
-            ("element", component.element),
-            ("proceed", component.proceed),
-        ):
-            for item in conditions:
-                again = [name for name in item.quantified if name != own or edge == "proceed"]
-                if again:
-                    return f"{expression_text(item.expression)} reads all elements of '{again[0]}' again"
-    return "the plan switches it off"
 
 
 def _rows(plan: MatchPlan) -> list[str]:
@@ -264,7 +246,7 @@ def _window(plan: LazyPlan) -> str:
 
 
 def _step(branch: LazyBranch, have: tuple[int, ...], component: int) -> str:
-    """What happens when a component is bound after others."""
+    """The line about binding a component after others."""
     events = branch.components
     variable = events[component].variable
     known = {variable, *(events[index].variable for index in have)}
@@ -282,7 +264,7 @@ def _condition(item: LazyCondition) -> str:
 
 
 def _choosing(plan: LazyPlan, branch: LazyBranch) -> list[str]:
-    """Where the order comes from."""
+    """The lines about how the order is chosen."""
     options = plan.options
     source = "the rates and selectivities of the events" if plan.statistics is None else "the statistics"
     again = ", and again when they change" if options.adaptive else ""
@@ -301,15 +283,16 @@ def _scan_lines(plan: Plan) -> list[str]:
 
 
 def _tests(plan: Plan) -> list[str]:
-    """What is tested of each event."""
+    """The tests of single events, a line each."""
     lines = []
     for event, predicates in plan.scanned:
         shown = f"!({_event(event)})" if event.negated else _event(event) + ("[]" if event.is_kleene else "")
-        lines.append(shown + _where(predicates))
+        asked = " AND ".join(map(expression_text, predicates))
+        lines.append(f"{shown} where {asked}" if asked else shown)
     return lines
 
 
-# --- what all have ----------------------------------------------------------------------------------------------------
+# --- what all plans have ----------------------------------------------------------------------------------------------
 
 
 def _transformation(plan: Plan, positives: Sequence[Event]) -> list[str]:
@@ -347,10 +330,6 @@ def _interval(plan: Plan, component: NegativeComponent, positives: Sequence[Even
     low = one_of("max", ends) if ends else f"{last}.{time} - {length_text(plan.bound)}"
     high = one_of("min", starts) if starts else f"{first}.{time} + {length_text(plan.bound)}"
     return f"({low}, {high})"
-
-
-def _where(predicates: tuple[Expression, ...]) -> str:
-    return " where " + " AND ".join(expression_text(item) for item in predicates) if predicates else ""
 
 
 def _event(event: Event) -> str:

@@ -1,7 +1,7 @@
-"""A shared plan as a picture, like Figure 9: leaves at the bottom, joins above what they join, queries where they end.
+"""A shared plan as a picture, like Figure 9: leaves at the bottom, joins above their children, queries at their last node.
 
-A node that several queries use has a double border. Parts of the plan that have no inner node in common stand below each other.
-A layer with many nodes takes several rows.
+A node that several queries use has a double border. Parts of the plan without a common inner node are drawn below each other. A
+layer with many nodes takes several rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def shared_svg(plan: SharedPlan) -> str:
 
 
 def _texts(plan: SharedPlan) -> list[tuple[list[str], str]]:
-    """For each node the lines in its box, and what it decides."""
+    """For each node the lines in its box, and its pattern with conditions."""
     ends: dict[int, list[str]] = {}
     for label, root in zip(root_labels(plan), plan.roots, strict=True):
         ends.setdefault(root.node, []).append(label)
@@ -55,7 +55,7 @@ def _short(text: str) -> str:
 
 
 def _groups(plan: SharedPlan) -> list[list[int]]:
-    """The nodes in groups that have no inner node in common; a leaf may be in several."""
+    """The nodes in groups without common inner nodes; a leaf may be in several."""
     groups: list[set[int]] = []
     for root in plan.roots:
         own = set(plan.below(root.node))
@@ -109,7 +109,7 @@ def _by_use(plan: SharedPlan, group: Sequence[int]) -> list[int]:
 
 
 def _middle(plan: SharedPlan, number: int, places: dict[int, tuple[float, int]]) -> float:
-    """Where a node should be, to be near those below it."""
+    """The horizontal position of a node, midway between its children."""
     node = plan.nodes[number]
     return 0.0 if node.is_leaf else (places[node.left][0] + places[node.right][0]) / 2
 
@@ -132,8 +132,7 @@ def _lines(
             begin, top = corners[child][0] + width / 2, corners[child][1]
             end, low = x + width * (0.5 + aside), y + bottom + 1
             bend = (top + low) / 2
-            shape = f"M{begin:.1f} {top:.1f}C{begin:.1f} {bend:.1f} {end:.1f} {bend:.1f} {end:.1f} {low:.1f}"
-            picture.shapes.append(f'<path class="edge" d="{shape}" marker-end="url(#kleene-tip)"/>')
+            picture.arrow(f"M{begin:.1f} {top:.1f}C{begin:.1f} {bend:.1f} {end:.1f} {bend:.1f} {end:.1f} {low:.1f}")
 
 
 def _box(

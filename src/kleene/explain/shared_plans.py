@@ -1,12 +1,14 @@
-"""Plans of a workload as text: the passes over the data; a shared plan, its nodes with the queries that share them, and its
-cost beside the plans that need no search.
+"""Plans of a workload as text: the passes over the data; the nodes of a shared plan with the queries that share them; and the
+cost of the plan next to those of the baselines.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from kleene.common.terminal import plural
 from kleene.explain.estimates import number_text, table, time_text
 from kleene.pattern.predicates import Attribute, Expression, Name, transform
 from kleene.pattern.text import expression_text, type_text
@@ -17,21 +19,21 @@ from kleene.plan.multi.nodes import UNSHARED, Root, SharedPlan, Tree
 from kleene.plan.operators import renamed
 
 MOST_NAMED = 6
-"""Queries that are named where many share a node."""
+"""Maximum number of queries named for a node that many share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A node with all that it has decided."""
+    """A node with all order and conditions decided at or below it."""
 
     leaves: tuple[int, ...]
     precedes: tuple[tuple[int, int], ...]
     conditions: tuple[Condition, ...]
     share: float
-    """Of the tuples in scope that satisfy the conditions."""
+    """The share of tuples in scope that satisfy the conditions."""
     instances: float
-    """Partial matches expected at a time, as the paper counts them: W^k r_1 ... r_k and the selectivities, whatever the order
-    of events (section 3.3, appendix C).
+    """Expected number of live partial matches, as the paper counts them: W^k r_1 ... r_k times the selectivities, regardless of
+    the order of events (section 3.3, appendix C).
     """
 
 
@@ -58,9 +60,9 @@ def described(plan: SharedPlan, statistics: SharedStatistics | None = None) -> t
 
 
 def paper_cost(plan: SharedPlan, statistics: SharedStatistics | None = None) -> float:
-    """The cost that the paper gives a plan: expected instances, for trees of section 5 on all nodes (appendix C), for orders on
-    all states (section 3.3). The first state of an order waits for the rarer of its first two events. Plans that share nothing
-    have leaves of their own.
+    """The cost of a plan in the paper: expected instances, for trees of section 5 at all nodes (appendix C), for orders at all
+    states (section 3.3). The first state of an order waits for the rarer of its first two events. Plans that share nothing have
+    separate leaves.
     """
     known = statistics or plan.statistics
     inner = zip(described(plan, known), plan.nodes, strict=True)
@@ -74,7 +76,7 @@ def paper_cost(plan: SharedPlan, statistics: SharedStatistics | None = None) -> 
 
 
 def _counted_leaves(plan: SharedPlan, root: Root, known: SharedStatistics) -> tuple[int, ...]:
-    """The leaves that are states: all leaves of a tree, the rarer of the first two of an order."""
+    """The leaves that count as states: all leaves of a tree, the rarer of the first two of an order."""
     if plan.kind == "multitree":
         return root.clause.leaves
     size = min(2, len(root.slots))
@@ -85,18 +87,17 @@ def _counted_leaves(plan: SharedPlan, root: Root, known: SharedStatistics) -> tu
 def explain_shared(plan: SharedPlan, unit: str = "unit of the clock", ticks: int = 1) -> str:
     """A shared plan as text; `unit` is the number of clock ticks that costs are given for."""
     queries = len({root.clause.query for root in plan.roots})
-    head = f"{_counted(queries, 'query', 'queries')} in one {plan.kind}, planned by {plan.search}"
+    head = f"{plural(queries, 'query', 'queries')} in one {plan.kind}, planned by {plan.search}"
     if plan.steps:
-        head += f": {_counted(plan.steps, 'step', 'steps')} in {plan.seconds:.2g} s"
-    lines = [head, "", *_costs(plan, unit, ticks), "", *_nodes(plan), "", *_queries(plan)]
-    return "\n".join(lines)
+        head += f": {plural(plan.steps, 'step')} in {plan.seconds:.2g} s"
+    return "\n".join([head, "", *_costs(plan, unit, ticks), "", *_nodes(plan), "", *_queries(plan)])
 
 
 def explain_passes(passes: Passes, read: Sequence[str] = ()) -> str:
     """The passes of queries that read the same events, and composite events of some types, as text."""
     queries, count = len(passes.keys) + len(passes.alone), len(passes.passes) + len(passes.alone)
     over = " and ".join(["the events", *dict.fromkeys(read)])
-    lines = [f"{_counted(queries, 'query', 'queries')} in {_counted(count, 'pass', 'passes')} over {over}", ""]
+    lines = [f"{plural(queries, 'query', 'queries')} in {plural(count, 'pass', 'passes')} over {over}", ""]
     rows = [[", ".join(item.keys) or "nothing", named(item.queries), _reason(item, passes)] for item in passes.passes]
     rows += [["", name, reason] for name, reason in passes.alone.items()]
     lines += table(["pass", "shuffled by", "queries", "why"], [[str(number), *row] for number, row in enumerate(rows, start=1)])
@@ -113,18 +114,11 @@ def _reason(found: Pass, passes: Passes) -> str:
 
 
 def _too_few(passes: Passes) -> list[str]:
-    """The keys that queries have in common, but share no pass by."""
+    """The common keys of queries that have too few values to share a pass, a line each."""
     spread = passes.spread
     few = [name for name in contested(passes.keys) if not spread.suffices(frozenset([name]))]
-    tasks = _counted(spread.tasks, "task", "tasks")
-    return [
-        f"{name}: {_counted(spread.values[name], 'value', 'values')} seen, too few to divide the work of {tasks}"
-        for name in few
-    ]
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+    tasks = plural(spread.tasks, "task")
+    return [f"{name}: {plural(spread.values[name], 'value')} seen, too few to divide the work of {tasks}" for name in few]
 
 
 def _costs(plan: SharedPlan, unit: str, ticks: int) -> list[str]:
@@ -165,10 +159,8 @@ def _queries(plan: SharedPlan) -> list[str]:
 
 
 def root_labels(plan: SharedPlan) -> list[str]:
-    """For each clause the name of its query, and which alternative it is if the query has several."""
-    counts: dict[str, int] = {}
-    for root in plan.roots:
-        counts[root.clause.query] = counts.get(root.clause.query, 0) + 1
+    """For each clause the name of its query, with the number of the alternative if the query has several."""
+    counts = Counter(root.clause.query for root in plan.roots)
     return [
         root.clause.query if counts[root.clause.query] == 1 else f"{root.clause.query} ({root.clause.branch + 1})"
         for root in plan.roots
@@ -176,7 +168,7 @@ def root_labels(plan: SharedPlan) -> list[str]:
 
 
 def named(queries: Sequence[str]) -> str:
-    """Names in a line.
+    """Names in a line, at most `MOST_NAMED` of them.
 
     >>> named("abcdefgh")
     'a, b, c, d, e, f and 2 more'
@@ -202,16 +194,16 @@ def leaf_name(leaf: Leaf) -> str:
 
 def leaf_text(leaf: Leaf, label: str) -> str:
     """A leaf with its predicates."""
-    texts = sorted(expression_text(transform(item, _bare)) for item in leaf.predicates)
+
+    def bare(node: Expression) -> Expression:
+        return Name(node.name) if isinstance(node, Attribute) else node
+
+    texts = sorted(expression_text(transform(item, bare)) for item in leaf.predicates)
     return f"{label}[{' AND '.join(texts)}]" if texts else label
 
 
-def _bare(node: Expression) -> Expression:
-    return Name(node.name) if isinstance(node, Attribute) else node
-
-
 def labels(leaves: Sequence[Leaf], chosen: Sequence[int]) -> list[str]:
-    """Names for some leaves: their types, numbered where a name would occur twice."""
+    """Names for some leaves: their types, numbered if a name occurs twice."""
     names = [leaf_name(leaves[leaf]) for leaf in chosen]
     found: list[str] = []
     for place, name in enumerate(names):
@@ -255,7 +247,7 @@ def order_text(names: Sequence[str], precedes: Iterable[tuple[int, int]]) -> str
 
 
 def _parts(slots: list[int], connected: Callable[[int, int], bool]) -> list[list[int]]:
-    """The slots in groups that are connected."""
+    """The slots in connected groups."""
     parts: list[list[int]] = []
     for slot in slots:
         joined = [part for part in parts if any(connected(slot, other) for other in part)]

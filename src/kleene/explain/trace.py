@@ -1,15 +1,15 @@
-"""The runs of an automaton, event by event: what SASE+ shows in Figures 4 to 6, of any query over a small table.
+"""The runs of an automaton, event by event, as in Figures 4 to 6 of SASE+, for any query over a small table.
 
 After each event a `Step` has the live runs (version number, state, start, selected events, the values that later conditions
 read) and the shared match buffer: per state a stack of selected events with their predecessor pointers, labelled with the
-version of the run that set them. The steps come from the engine's own kernel, which is given one event at a time.
+version of the run that set them. The steps come from the engine's own kernel, which is fed one event at a time.
 
 A version is a Dewey number with a digit per state: `2.1.0` is the second start, split once at the second state. The kernel
-names the node that a pointer leads to, so it never searches for compatible versions; `compatible` is there to check that they
+names the node that a pointer leads to, so it never searches for compatible versions; tests use `compatible` to check that they
 would lead to the same events. Two readings: a run that stays at a state from which another proceeds takes the next digit
-(Figure 4); under skip_till_any_match the two runs of a take share one, so there a version does not tell a single run.
+(Figure 4); under skip_till_any_match the two runs of a take share one, so there a version does not identify a single run.
 
-Cost: per event, everything that is alive, and every way back through the buffer.
+Cost: per event, all live runs and all paths through the buffer.
 """
 
 # ruff: noqa: SLF001 - an inspector looks inside the engine
@@ -46,18 +46,18 @@ from kleene.plan.patterns import NfaPlan, runs_automata
 Version = tuple[int, ...]
 
 MOST_EVENTS = 1_000
-"""A table with more events is not for reading."""
+"""Maximum number of events: a longer trace is not readable."""
 
 MOST_HISTORIES = 100
-"""How many of the runs that were merged into one are listed."""
+"""Maximum number of histories listed for a merged run."""
 
 NEVER = -(1 << 60)
-"""A number of live runs that the kernel never brings back to zero, so that runs survive the end of its input."""
+"""A count of live runs that the kernel never brings back to zero, so that runs survive the end of its input."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The events that a run has selected, with the versions it had."""
+    """The events that a run has selected, with its versions."""
 
     version: Version
     versions: tuple[Version, ...]
@@ -76,15 +76,15 @@ class Run:
     """A live run (Figure 5): its computation state."""
 
     alternative: int
-    """Of the pattern, from 1 on."""
+    """The number of the alternative, from 1 on."""
     partition: Mapping[str, Any]
     state: str
     start: str
     """The event that started it; of merged runs, the youngest."""
     values: Mapping[str, Any]
-    """V: what conditions may still read, by name: `sum(a.price)`, `last(a.volume)`."""
+    """V: the values that conditions may still read, by name: `sum(a.price)`, `last(a.volume)`."""
     merged: int
-    """How many runs it stands for."""
+    """The number of runs it stands for."""
     histories: tuple[History, ...]
     """Those runs, the youngest first, at most MOST_HISTORIES."""
 
@@ -111,7 +111,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """What an event of a stack points back to; the first event of a run to nothing."""
+    """The predecessor of an event in a stack; the first event of a run has none."""
 
     version: Version
     predecessor: str | None
@@ -135,12 +135,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What there is after an event."""
+    """The runs and the buffer after an event."""
 
     event: str
     runs: tuple[Run, ...]
     accepted: tuple[History, ...]
-    """Runs that the event brought to F, before negation and NON-OVERLAP have their say."""
+    """Runs that the event brought to F, before negation and NON-OVERLAP."""
     buffer: tuple[Mapping[str, tuple[Entry, ...]], ...]
     """Per alternative: state to its stack."""
 
@@ -162,7 +162,6 @@ class Trace:
     steps: tuple[Step, ...]
 
     def after(self, event: str) -> Step:
-        """The step of an event."""
         return next(step for step in self.steps if step.event == event)
 
     def __str__(self) -> str:
@@ -182,8 +181,8 @@ def version_text(version: Version) -> str:
 
 
 def compatible(version: Version, ancestor: Version) -> bool:
-    """Whether a run can come from another one (section 5.1): it has the other's version as a prefix, or one that differs in the
-    last digit only, which is greater.
+    """Whether a run can derive from another (section 5.1): the other's version is a prefix of its own, or differs from it in
+    the last digit only, which is smaller.
 
     >>> compatible((1, 0, 0), (1, 0)), compatible((1, 1), (1, 0)), compatible((2, 0, 0), (1, 0))
     (True, True, False)
@@ -228,7 +227,7 @@ def _step(stream: _Stream, alternatives: list[_Alternative], row: int) -> Step:
 
 
 class _Stream:
-    """The events as the kernel sees them: one pass of the engine over the whole table."""
+    """The input of the kernel: one pass of the engine over the whole table."""
 
     def __init__(self, plan: NfaPlan, table: pa.Table, names: list[str]) -> None:
         self.plan = plan
@@ -265,7 +264,7 @@ class _Stream:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A column of V: its name, the component it belongs to, and where it is."""
+    """A column of V: its name, its component, and its location."""
 
     name: str
     component: int
@@ -273,7 +272,7 @@ class _Value:
     slot: int
     column: int
     wraps: int = -1
-    """Of a sum the slot that says how often it left 64 bits."""
+    """For a sum the slot that counts its overflows of 64 bits."""
 
 
 class _Alternative:
@@ -289,14 +288,14 @@ class _Alternative:
         self._buffers: dict[int, Any] = {}
         """By segment."""
         self._starts: dict[int, int] = {}
-        """How many runs have started in each segment."""
+        """The number of runs started in each segment."""
         self._latest: dict[int, int] = {}
-        """The last place of each segment that was looked at."""
+        """The last place visited in each segment."""
 
     # --- the kernel ---------------------------------------------------------------------------------------------------
 
     def advance(self, place: int) -> list[History]:
-        """Gives the kernel one event; what it accepts."""
+        """Feeds the kernel one event, and returns the accepted runs."""
         engine, program = self._stream.engine, self._program
         assert engine is not None
         segment = int(np.searchsorted(engine.groups.offsets, place, side="right")) - 1
@@ -321,7 +320,7 @@ class _Alternative:
         return [self._history(buffer, path) for node in found for path in self._paths(buffer, node, row, place)]
 
     def _call(self, engine: AutomatonPass, buffer: RunBuffer, place: int, policy: Policy) -> None:
-        """All runs of a segment and one event, by the basic algorithm."""
+        """Runs the basic algorithm on all runs of a segment and one event."""
         run_automaton(
             engine.by_place._replace(offsets=np.array([place, place + 1])),
             policy._replace(algorithm=kernels.BASIC),
@@ -344,10 +343,10 @@ class _Alternative:
         if live + 2 > buffer.found.shape[1]:
             buffer.grow_found(2 * live + 2)
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- its state ----------------------------------------------------------------------------------------------------
 
     def runs(self, row: int) -> Iterator[Run]:
-        """The live runs after a row of the table, by partition, the furthest last."""
+        """The live runs after a row of the table, by partition, the most advanced last."""
         length = len(self._states)
         for segment, buffer in sorted(self._buffers.items()):
             for step in range(2 * length):
@@ -390,7 +389,7 @@ class _Alternative:
         return float(floats[item.column, word]) if is_float else int(ints[item.column, word])
 
     def _paths(self, buffer: Any, node: int, row: int, latest: int) -> Iterator[list[int]]:
-        """Every way from the first event to a node, the youngest start first where it is a union of two."""
+        """All paths from a first event to a node; at a union of two, that of the youngest start first."""
         nodes = buffer.nodes
         waiting: list[tuple[int, list[int]]] = [(node, [])]
         while waiting:
@@ -407,7 +406,7 @@ class _Alternative:
                 yield [node, *after]
 
     def _count(self, buffer: Any, node: int, row: int, latest: int) -> int:
-        """How many ways there are."""
+        """The number of these paths."""
         nodes, counts = buffer.nodes, [0] * (node + 1)
         for item in range(node + 1):  # nodes name earlier ones only
             if not self._stream.is_alive(int(nodes[kernels.YOUNGEST, item]), row, latest):
@@ -417,7 +416,7 @@ class _Alternative:
         return counts[node]
 
     def _history(self, buffer: Any, path: list[int], digit: int | None = None) -> History:
-        """A path as versions and events; `digit` is that of the run, at a state that it has not left."""
+        """The versions and events of a path; `digit` is that of the run at its current state."""
         versions, prefix = self._versions(buffer, path)
         if digit is not None:
             versions.append((*prefix, digit))
@@ -428,7 +427,7 @@ class _Alternative:
         return History(versions[-1], tuple(versions), {name: tuple(events) for name, events in selected.items()})
 
     def _versions(self, buffer: Any, path: list[int]) -> tuple[list[Version], Version]:
-        """The versions along a path; and the last one up to the state that the path has reached."""
+        """The versions along a path, and the prefix of the last one that its state shares."""
         nodes, versions = buffer.nodes, []
         prefix: Version = ()
         before = -1
@@ -477,7 +476,7 @@ class _Alternative:
 
 
 def _values(program: RunProgram, columns: Program) -> list[_Value]:
-    """What conditions read of a run, in words."""
+    """The values that conditions read of a run, with their names."""
     by_slot = {entry: _owned(program, what) for what, entry in program.slots.items()}
     found: dict[str, _Value] = {}
     for kind, slot, column in program.nfa.merge_reads.tolist():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,23 @@ import pyarrow as pa
 
 BLOCK_ROWS = 65_536
 DEFAULT_BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """Parameters of any stream."""
+
+    events: int = 100_000
+    seed: int = 0
+    rate: float | None = None
+    """Events per second; None makes the time column the event's number."""
+    batch_size: int = DEFAULT_BATCH_ROWS
+
+    def __post_init__(self) -> None:
+        if self.events < 0 or self.seed < 0:
+            raise ValueError("events and seed must not be negative")
+        if self.rate is not None and self.rate <= 0:
+            raise ValueError(f"rate must be positive, not {self.rate}")
 
 
 def block_ranges(rows: int) -> Iterator[tuple[int, int, int]]:

@@ -17,18 +17,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kleene.generators.blocks import DEFAULT_BATCH_ROWS, block_ranges, random_of, rebatch, time_type, times, walk
+from kleene.generators.blocks import StreamOptions, block_ranges, random_of, rebatch, time_type, times, walk
 
 SECTORS = ("Finance", "Hi-Tech", "Internet")
 START_PRICE = 1_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuotesOptions:
+class QuotesOptions(StreamOptions):
     """Parameters of the quotes."""
 
-    events: int = 100_000
-    seed: int = 0
     tickers: int = 3
     """Number of tickers in Finance, and in Hi-Tech."""
     trend: float = 4.0
@@ -40,22 +38,16 @@ class QuotesOptions:
     sway_events: int = 10_000
     """The period of these frequencies, in events."""
     volumes: int = 1_000
-    rate: float | None = None
-    """Events per second; None makes the time column the event's number."""
     start: dt.datetime = dt.datetime(2015, 6, 29, 9, 30, tzinfo=dt.UTC)
-    batch_size: int = DEFAULT_BATCH_ROWS
 
     def __post_init__(self) -> None:
-        if self.events < 0 or self.seed < 0:
-            raise ValueError("events and seed must not be negative")
+        StreamOptions.__post_init__(self)
         if not 1 <= self.tickers <= 10_000:
             raise ValueError(f"tickers must be between 1 and 10000, not {self.tickers}")
         if min(self.turn, self.sway_events, self.volumes) < 1:
             raise ValueError("turn, sway_events and volumes must be positive")
         if not 0 <= self.sway <= 1:
             raise ValueError(f"sway must be between 0 and 1, not {self.sway}")
-        if self.rate is not None and self.rate <= 0:
-            raise ValueError(f"rate must be positive, not {self.rate}")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import datetime as dt
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -119,8 +120,7 @@ class _Cast:
         return numbers * self.multiplier % self.items
 
 
-@dataclass(frozen=True, slots=True)
-class _Readings:
+class _Readings(NamedTuple):
     """Columns of readings; `shelf` is 0 where there is none."""
 
     ts: Integers
@@ -130,7 +130,7 @@ class _Readings:
     reader: Integers
 
     def take(self, rows: Integers | slice) -> _Readings:
-        return _Readings(self.ts[rows], self.type[rows], self.tag[rows], self.shelf[rows], self.reader[rows])
+        return _Readings(*(column[rows] for column in self))
 
 
 def schema(options: RetailOptions) -> pa.Schema:
@@ -284,14 +284,8 @@ def _blocks(options: RetailOptions) -> Iterator[pa.RecordBatch]:
 
 
 def _joined(parts: list[_Readings]) -> _Readings:
-    none = np.empty(0, dtype=np.int64)
-    return _Readings(
-        np.concatenate([none, *(part.ts for part in parts)]),
-        np.concatenate([none, *(part.type for part in parts)]),
-        np.concatenate([none, *(part.tag for part in parts)]),
-        np.concatenate([none, *(part.shelf for part in parts)]),
-        np.concatenate([none, *(part.reader for part in parts)]),
-    )
+    nothing = [np.empty(0, dtype=np.int64)] * len(_Readings._fields)
+    return _Readings(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
 def _record_batch(options: RetailOptions, rows: _Readings, seq: int) -> pa.RecordBatch:

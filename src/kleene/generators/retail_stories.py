@@ -15,6 +15,7 @@ otherwise the way back would be a match. Windows are tested to the microsecond: 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -60,21 +61,12 @@ class Story:
         return ends[-1]
 
 
-def _shelf(since: int, low: int, high: int | None = None, place: int = HOME) -> Reading:
-    return Reading(SHELF, place, since, low, low if high is None else high)
+def _reading(type: int, place: int, since: int, low: int, high: int | None = None) -> Reading:
+    return Reading(type, place, since, low, low if high is None else high)
 
 
-def _elsewhere(since: int, low: int, high: int | None = None) -> Reading:
-    return _shelf(since, low, high, ELSEWHERE)
-
-
-def _counter(since: int, low: int, high: int | None = None) -> Reading:
-    return Reading(COUNTER, NOWHERE, since, low, low if high is None else high)
-
-
-def _exit(since: int, low: int, high: int | None = None) -> Reading:
-    return Reading(EXIT, NOWHERE, since, low, low if high is None else high)
-
+_shelf, _elsewhere = partial(_reading, SHELF, HOME), partial(_reading, SHELF, ELSEWHERE)
+_counter, _exit = partial(_reading, COUNTER, NOWHERE), partial(_reading, EXIT, NOWHERE)
 
 _PICK = _shelf(0, 0)
 

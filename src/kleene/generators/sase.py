@@ -13,17 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kleene.generators.blocks import DEFAULT_BATCH_ROWS, block_ranges, random_of, rebatch, time_type, times
+from kleene.generators.blocks import StreamOptions, block_ranges, random_of, rebatch, time_type, times
 
 ATTRIBUTE_TYPES = {"int32": pa.int32(), "int64": pa.int64()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SaseOptions:
+class SaseOptions(StreamOptions):
     """Parameters of the stream, with the paper's symbols and values."""
 
-    events: int = 100_000
-    seed: int = 0
     T: int = 20
     """Number of event types, E1 to ET."""
     theta: float = 0.0
@@ -31,22 +29,16 @@ class SaseOptions:
     V: tuple[int, ...] = (10, 100, 1_000, 5_000, 10_000)
     """Number of values of each attribute: attr1 takes 1 to V[0]. Their number is the paper's A."""
     attribute_type: str = "int32"
-    rate: float | None = None
-    """Events per second; None makes the time column the event's number."""
     start: dt.datetime = dt.datetime(2006, 6, 27, tzinfo=dt.UTC)
-    batch_size: int = DEFAULT_BATCH_ROWS
 
     def __post_init__(self) -> None:
-        if self.events < 0 or self.seed < 0:
-            raise ValueError("events and seed must not be negative")
+        StreamOptions.__post_init__(self)
         if not 1 <= self.T <= 32_767:
             raise ValueError(f"T must be between 1 and 32767, not {self.T}")
         if any(size < 1 for size in self.V):
             raise ValueError(f"every domain size in V must be positive: {self.V}")
         if self.attribute_type not in ATTRIBUTE_TYPES:
             raise ValueError(f"attribute_type must be one of {', '.join(ATTRIBUTE_TYPES)}, not {self.attribute_type!r}")
-        if self.rate is not None and self.rate <= 0:
-            raise ValueError(f"rate must be positive, not {self.rate}")
 
 
 def schema(options: SaseOptions) -> pa.Schema:

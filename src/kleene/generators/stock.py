@@ -15,37 +15,29 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kleene.generators.blocks import DEFAULT_BATCH_ROWS, block_ranges, random_of, rebatch, time_type, times
+from kleene.generators.blocks import StreamOptions, block_ranges, random_of, rebatch, time_type, times
 
 _START_OF_PRICES = 1 << 32
 """Number of the random generator that draws the first prices; no stream has that many blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StockOptions:
+class StockOptions(StreamOptions):
     """Parameters of the ticker, with the paper's values."""
 
-    events: int = 100_000
-    seed: int = 0
     symbols: int = 2
     p: float = 0.7
     """Probability that the price increases; the paper uses 0.7 and 0.55."""
     prices: int = 1_000
     volumes: int = 1_000
-    rate: float | None = None
-    """Events per second; None makes the time column the event's number."""
     start: dt.datetime = dt.datetime(2008, 6, 9, 9, 30, tzinfo=dt.UTC)
-    batch_size: int = DEFAULT_BATCH_ROWS
 
     def __post_init__(self) -> None:
-        if self.events < 0 or self.seed < 0:
-            raise ValueError("events and seed must not be negative")
+        StreamOptions.__post_init__(self)
         if min(self.symbols, self.prices, self.volumes) < 1:
             raise ValueError("symbols, prices and volumes must be positive")
         if not 0 <= self.p <= 1:
             raise ValueError(f"p must be between 0 and 1, not {self.p}")
-        if self.rate is not None and self.rate <= 0:
-            raise ValueError(f"rate must be positive, not {self.rate}")
 
 
 def schema(options: StockOptions) -> pa.Schema:

@@ -70,13 +70,13 @@ class Compared:
     """One way to answer the query."""
 
     name: str
-    order: str
-    """The variables in order of binding, alternatives of the pattern apart."""
     plan: Any
     """What forces it, as the option `plan`."""
-    estimated: Estimate | None
-    measured: Measurement | None
-    """None if it was expected to take too long."""
+    order: str = ""
+    """The variables in order of binding, alternatives of the pattern apart."""
+    estimated: Estimate | None = None
+    measured: Measurement | None = None
+    """None if it is not run: it is expected to take too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,21 +157,13 @@ def distribute(query: Query, events: Any, options: Options) -> Distributed:
 def analyze(query: Query, events: Any, options: Options, *, most: int = EVENTS) -> Analysis:
     """Runs a query over the first events by its own plan and by every alternative to it."""
     table = _first(query, events, options, most)
-    own = _Contender("as planned", options.plan)
+    own = Compared("as planned", options.plan)
     plan = query.plan_for(table.schema, options)
     statistics, others = _contenders(query, table, options)
     compared = [_compare(query, table, options, item) for item in (own, *others)]
     counts = {item.measured.matches for item in compared if item.measured is not None}
     assert len(counts) == 1, f"plans disagree about the number of matches: {compared}"
     return Analysis(plan, statistics, table.num_rows, tuple(compared))
-
-
-@dataclass(frozen=True, slots=True)
-class _Contender:
-    name: str
-    plan: Any
-    order: str = ""
-    estimated: Estimate | None = None
 
 
 def _first(query: Query, events: Any, options: Options, most: int) -> pa.Table:
@@ -192,14 +184,14 @@ def _first(query: Query, events: Any, options: Options, most: int) -> pa.Table:
     return pa.Table.from_batches(batches, stream.schema)
 
 
-def _contenders(query: Query, table: pa.Table, options: Options) -> tuple[Statistics | None, list[_Contender]]:
+def _contenders(query: Query, table: pa.Table, options: Options) -> tuple[Statistics | None, list[Compared]]:
     """The alternatives to a plan, and the statistics that they are estimated from."""
-    automaton = [_Contender("automaton", {"mechanism": "nfa"})]
+    automaton = [Compared("automaton", {"mechanism": "nfa"})]
     lazy = _plan_or_none(query, table, options, {"mechanism": "lazy"})
     if query.logical.aggregates:
         return _aggregate_contenders(query, table, options, lazy)
     if lazy is None:
-        return None, [_Contender(f"automaton ({name})", {"algorithm": name}) for name in ("merging", "basic", "backtrack")]
+        return None, [Compared(f"automaton ({name})", {"algorithm": name}) for name in ("merging", "basic", "backtrack")]
     statistics = _statistics(lazy, table)
     if _plan_or_none(query, table, options, automaton[0].plan) is None:
         automaton = []
@@ -208,16 +200,19 @@ def _contenders(query: Query, table: pa.Table, options: Options) -> tuple[Statis
 
 def _aggregate_contenders(
     query: Query, table: pa.Table, options: Options, matched: MatchThenAggregate | None
-) -> tuple[Statistics | None, list[_Contender]]:
+) -> tuple[Statistics | None, list[Compared]]:
     """The alternatives to a plan of AGG: counters, and whatever finds the matches, as far as it can be estimated."""
+    from kleene.plan.counting.counters import is_counted
     from kleene.plan.patterns import is_lazy
 
-    window = query.logical.within is not None
-    ways = (("two stacks", "stacks"), ("marking", "marking")) if window else (("no window", "auto"),)
-    counters = [_Contender(f"counters ({name})", {"mechanism": "counters", "window": value}) for name, value in ways]
-    counters = [item for item in counters if _plan_or_none(query, table, options, item.plan) is not None]
+    counted = _plan_or_none(query, table, options, {"mechanism": "counters"})
+    ways = (("two stacks", "stacks"), ("marking", "marking")) if query.logical.within is not None else (("no window", "auto"),)
+    if counted is not None and is_counted(counted) and counted.compared is not None:
+        ways = (("pairs", "auto"),)
+    counters = [Compared(f"counters ({name})", {"mechanism": "counters", "window": value}) for name, value in ways]
+    counters = [] if counted is None else counters
     if matched is None:
-        return None, [*counters, _Contender("matches", {"mechanism": "matches"})]
+        return None, [*counters, Compared("matches", {"mechanism": "matches"})]
     assert is_lazy(matched.inner)
     statistics = _statistics(matched.inner, table)
     return statistics, [*counters, *_lazy_contenders(matched.inner, statistics)]
@@ -236,7 +231,7 @@ def _statistics(plan: LazyPlan, table: pa.Table) -> Statistics:
     return collect_arrow(plan.bound, plan.scanned, plan.conditions, plan.partition, table)
 
 
-def _lazy_contenders(plan: LazyPlan, statistics: Statistics) -> list[_Contender]:
+def _lazy_contenders(plan: LazyPlan, statistics: Statistics) -> list[Compared]:
     """The alternatives that all branches have, the cheapest first."""
     from kleene.plan.lazy.choice import alternatives
 
@@ -247,7 +242,7 @@ def _lazy_contenders(plan: LazyPlan, statistics: Statistics) -> list[_Contender]
         found = [own[name] for own in by_branch]
         choice, order = _forced(plan, found)
         if choice is not None:
-            contenders.append(_Contender(name, choice, order, _estimate(found, statistics.span)))
+            contenders.append(Compared(name, choice, order, _estimate(found, statistics.span)))
     return sorted(contenders, key=lambda item: item.estimated.seconds if item.estimated else 0.0)
 
 
@@ -291,11 +286,12 @@ def _estimate(found: Sequence[Alternative], span: float) -> Estimate:
     )
 
 
-def _compare(query: Query, table: pa.Table, options: Options, contender: _Contender) -> Compared:
+def _compare(query: Query, table: pa.Table, options: Options, contender: Compared) -> Compared:
+    """The alternative with what it did."""
     guess = contender.estimated
     longest = LONGEST / AGGREGATED if query.logical.aggregates else LONGEST
     if guess is not None and guess.seconds > longest:
-        return Compared(contender.name, contender.order, contender.plan, guess, None)
+        return contender
     plan = query.plan_for(table.schema, replace(options, plan=contender.plan))
     _run(plan, table.slice(0, WARM), options)
     matcher, seconds, rows = _run(plan, table, options)
@@ -305,7 +301,7 @@ def _compare(query: Query, table: pa.Table, options: Options, contender: _Conten
     evaluations, partial_matches = _counted(plan, matcher.metrics, stacks=chosen == STACKS)
     matches = rows if query.logical.aggregates else matcher.metrics.matches
     measured = Measurement(evaluations, partial_matches, seconds, matches)
-    return Compared(contender.name, contender.order or chosen, contender.plan, guess, measured)
+    return replace(contender, order=contender.order or chosen, measured=measured)
 
 
 def _run(plan: Plan, table: pa.Table, options: Options) -> tuple[Matcher, float, int]:

@@ -68,11 +68,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("interrupted")
         return INTERRUPTED
     except UsageError as error:
-        return _usage(arguments.parser, error)
+        arguments.parser.print_usage(sys.stderr)
+        say(f"{arguments.parser.prog}: error: {error}")
+        return WRONG_USAGE
     except Exception as error:
         if arguments.traceback or not _is_users(error):
             raise
-        return _report(error)
+        say(f"error: {_words(error)}")
+        return FAILED
 
 
 def _is_users(error: Exception) -> bool:
@@ -81,17 +84,6 @@ def _is_users(error: Exception) -> bool:
         return True
     arrow = sys.modules.get("pyarrow")
     return arrow is not None and isinstance(error, arrow.ArrowException)
-
-
-def _usage(parser: argparse.ArgumentParser, error: UsageError) -> int:
-    parser.print_usage(sys.stderr)
-    say(f"{parser.prog}: error: {error}")
-    return WRONG_USAGE
-
-
-def _report(error: Exception) -> int:
-    say(f"error: {_words(error)}")
-    return FAILED
 
 
 def _words(error: Exception) -> str:

@@ -10,7 +10,8 @@ Cost: counting reads one column; the others are linear in the matches that they 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate, chain
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,9 @@ import pyarrow.compute as pc
 
 from kleene.common.errors import DataError, PlanningError, Problem
 from kleene.engine.automaton.compressed import CompressedReader, Variables, require_columns, variables_of
-from kleene.interfaces.inputs import is_spark_frame
+from kleene.interfaces.inputs import is_spark_frame, table_of
 from kleene.runtime.embedded import batches_of, event_stream
+from kleene.runtime.stream.state import encode_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -116,8 +118,7 @@ def sample(compressed: Any, n: int, seed: int = 0) -> pa.Table:
         raise DataError(Problem(f"a sample cannot have {n} matches", hint="ask for 0 or more"))
     if is_spark_frame(compressed):
         return _sample_spark(compressed, n, seed)
-    stream = _stream(compressed)
-    table = stream if isinstance(stream, pa.Table) else stream.read_all()
+    table = table_of(_stream(compressed))
     return _picked(table, _drawn(table.column("match_count").to_pylist(), n, seed))
 
 
@@ -204,15 +205,12 @@ def _expand_spark(frame: DataFrame) -> DataFrame:
     fields = [StructField(name, kind, False) for name, kind in head.items()]
     fields += [StructField(name, ArrayType(event) if kleene else event) for name, kleene in variables]
     with worker_interpreter(frame):
-        return frame.mapInArrow(_expand_partition(variables), StructType(fields))
+        return frame.mapInArrow(partial(_expanded, variables=variables), StructType(fields))
 
 
-def _expand_partition(variables: Variables) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def expanded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from CompressedReader(batch.schema, variables).read(batch)
-
-    return expanded
+def _expanded(batches: Iterator[pa.RecordBatch], variables: Variables) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from CompressedReader(batch.schema, variables).read(batch)
 
 
 def _spark_rows(frame: DataFrame) -> Iterator[pa.RecordBatch]:
@@ -230,10 +228,8 @@ def _spark_rows(frame: DataFrame) -> Iterator[pa.RecordBatch]:
 def _serialized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for number in range(batch.num_rows):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as writer:
-                writer.write_batch(batch.slice(number, 1))
-            yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["row"])
+            row = pa.array([encode_events(batch.slice(number, 1))], pa.binary())
+            yield pa.RecordBatch.from_arrays([row], ["row"])
 
 
 def _sample_spark(frame: DataFrame, n: int, seed: int) -> pa.Table:

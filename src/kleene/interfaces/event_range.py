@@ -40,7 +40,8 @@ class Range:
     @property
     def words(self) -> str:
         """The range in words, after "events"; empty if it is everything."""
-        keys = ", ".join(f"{name}={_text(value)}" for name, value in self.keys.items())
+        values = {name: showable(pa.repeat(value, 1))[0].as_py() for name, value in self.keys.items()}
+        keys = ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
         times = [f"{word} {given}" for word, given in zip(("since", "until"), self._given, strict=True) if given is not None]
         return " ".join([*([f"of {keys}"] if keys else []), *times])
 
@@ -51,15 +52,16 @@ class Range:
             kept.append(batch.filter(self._mask(batch)) if self.keys or self._given != (None, None) else batch)
             count += kept[-1].num_rows
             if count > MOST_EVENTS:
-                raise _too_many(self)
+                message = f"more than {MOST_EVENTS:,} events{' ' + self.words if self.words else ''} to ask about"
+                raise DataError(Problem(message, hint="ask about fewer: give a key, or a shorter time with since and until"))
         return pa.Table.from_batches(kept, schema)
 
     def of_spark(self, frame: Any) -> pa.Table:
         """The events of a DataFrame in the range: one job, and no more rows than may be asked about."""
         from pyspark.sql import functions as f
 
+        from kleene.pattern.text import quoted
         from kleene.runtime.spark.frame import worker_interpreter
-        from kleene.runtime.spark.push_down import quoted
 
         for name, value in self.keys.items():
             frame = frame.where(f.col(quoted(name)) == f.lit(value.as_py()))
@@ -150,12 +152,3 @@ def _spark_bound(bound: int | Moment, kind: pa.DataType, *, lower: bool) -> tupl
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _text(value: pa.Scalar) -> str:
-    return value_text(showable(pa.repeat(value, 1))[0].as_py())
-
-
-def _too_many(given: Range) -> DataError:
-    message = f"more than {MOST_EVENTS:,} events{' ' + given.words if given.words else ''} to ask about"
-    return DataError(Problem(message, hint="ask about fewer: give a key, or a shorter time with since and until"))

@@ -8,8 +8,7 @@ Cost: one sort; in this process also `length` values for each event, on Spark on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.arrays import Array
-from kleene.common.columns import take
+from kleene.common.columns import decoded, take, whole
 from kleene.common.errors import BindingError, DataError, PlanningError, Problem, nearest
 from kleene.common.schema import Kind, kind_of_arrow, schema_of_arrow
-from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
-from kleene.runtime.embedded import event_stream
+from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame, table_of
+from kleene.pattern.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -57,11 +56,12 @@ def history(
     keys = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     order = (time, *((order_by,) if isinstance(order_by, str) else order_by))
     added = f"{column}_history" if name is None else name
-    source = events if is_spark_frame(events) else _table(events)
+    with_history: Callable[..., Any] = _frame_with_history
+    source = events
+    if not is_spark_frame(events):
+        source, with_history = table_of(events), _table_with_history
     _check(arrow_schema_of(source), column, length, keys, order, added)
-    if is_spark_frame(source):
-        return _frame_with_history(source, column, length, keys, order, added)
-    return _table_with_history(source, column, length, keys, order, added)
+    return with_history(source, column, length, keys, order, added)
 
 
 def _check(schema: pa.Schema, column: str, length: object, keys: tuple[str, ...], order: tuple[str, ...], name: str) -> None:
@@ -82,11 +82,6 @@ def _check(schema: pa.Schema, column: str, length: object, keys: tuple[str, ...]
         problems.append(Problem(f"the events have a column '{name}' already", hint="call the history otherwise: name=..."))
     if problems:
         raise BindingError(problems)
-
-
-def _table(events: Any) -> pa.Table:
-    stream = event_stream(events)
-    return stream if isinstance(stream, pa.Table) else stream.read_all()
 
 
 # --- in this process --------------------------------------------------------------------------------------------------
@@ -110,18 +105,13 @@ def _table_with_history(
     ages = since - np.maximum.accumulate(np.where(new, since, 0))
     last = np.full(table.num_rows, -1, np.int64)  # where each event's history ends among the ordered rows
     last[rows[ages >= length - 1]] = since[ages >= length - 1]
-    values = _plain(table.column(column)).combine_chunks()
+    values = decoded(whole(table.column(column)))
     return table.append_column(name, pa.chunked_array(_histories(values, rows, last, length), pa.list_(values.type)))
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column without a dictionary."""
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _ranks(column: pa.ChunkedArray, *, nan: bool = True) -> Array:
     """Numbers in the order of the values, equal for equal ones; -1 for NULL. NaN comes last, or is as NULL."""
-    values = _plain(column).combine_chunks()
+    values = decoded(whole(column))
     if pa.types.is_null(values.type):
         return np.full(len(values), -1, np.int64)
     if pa.types.is_boolean(values.type):
@@ -180,13 +170,15 @@ def _frame_with_history(
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
+    from kleene.runtime.spark.push_down import all_of
+
     if frame.isStreaming:
         raise PlanningError("not supported yet: streaming DataFrames")
-    belongs = reduce(lambda left, right: left & right, [_has_value(frame, item) for item in (order[0], *keys)])
-    ordered = [frame[_quoted(item)] for item in order]
-    window = Window.partitionBy(belongs, *(frame[_quoted(key)] for key in keys)).orderBy(*ordered)
+    belongs = all_of([_has_value(frame, item) for item in (order[0], *keys)])
+    ordered = [frame[quoted(item)] for item in order]
+    window = Window.partitionBy(belongs, *(frame[quoted(key)] for key in keys)).orderBy(*ordered)
     # collect_list leaves out NULLs, which a struct around each value keeps.
-    collected = f.collect_list(f.struct(frame[_quoted(column)].alias("value"))).over(window.rowsBetween(1 - length, 0))
+    collected = f.collect_list(f.struct(frame[quoted(column)].alias("value"))).over(window.rowsBetween(1 - length, 0))
     values = f.transform(collected, lambda item: item["value"])
     place = f.struct(*(item.alias(f"c{number}") for number, item in enumerate(ordered)))
     tied = belongs & place.eqNullSafe(f.lag(place).over(window))
@@ -197,7 +189,7 @@ def _frame_with_history(
 def _has_value(frame: DataFrame, name: str) -> Column:
     from pyspark.sql import functions as f
 
-    column = frame[_quoted(name)]
+    column = frame[quoted(name)]
     number = frame.schema[name].dataType.typeName() in ("float", "double")
     return column.isNotNull() & ~f.isnan(column) if number else column.isNotNull()
 
@@ -205,11 +197,7 @@ def _has_value(frame: DataFrame, name: str) -> Column:
 def _tie(frame: DataFrame, keys: tuple[str, ...], order: tuple[str, ...]) -> Column:
     from pyspark.sql import functions as f
 
-    message = [f.lit("two events tie at time "), frame[_quoted(order[0])].cast("string")]
+    message = [f.lit("two events tie at time "), frame[quoted(order[0])].cast("string")]
     for key in keys:
-        message += [f.lit(f"{' in partition ' if key == keys[0] else ', '}{key} = "), frame[_quoted(key)].cast("string")]
+        message += [f.lit(f"{' in partition ' if key == keys[0] else ', '}{key} = "), frame[quoted(key)].cast("string")]
     return f.concat(*message, f.lit(f": {_REASON}\n  hint: {_HINT}"))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -13,6 +13,16 @@ def is_spark_frame(events: Any) -> bool:
     return any(base.__module__.startswith("pyspark.sql") and base.__name__ == "DataFrame" for base in type(events).__mro__)
 
 
+def table_of(events: Any) -> pa.Table:
+    """Events in any form but a Spark DataFrame as one table."""
+    import pyarrow as pa
+
+    from kleene.runtime.embedded import event_stream
+
+    stream = event_stream(events)
+    return stream if isinstance(stream, pa.Table) else stream.read_all()
+
+
 def arrow_schema_of(events: Any) -> pa.Schema:
     """The Arrow schema of events in any form, or the schema itself."""
     import pyarrow as pa

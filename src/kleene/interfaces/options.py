@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal, Required, TypedDict, TypeVar, get_args, get_origin
 
 from kleene.common.errors import BindingError, Problem, QuerySyntaxError, nearest
@@ -344,6 +345,7 @@ ARGUMENTS = _said(Argument)
 """Those that SQL has."""
 
 
+@cache
 def allowed(name: str) -> tuple[Any, ...]:
     """The values of an option that has few.
 

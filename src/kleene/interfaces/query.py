@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from kleene.common.errors import BindingError, DataError, PlanningError, Problem, nearest
 from kleene.common.schema import schema_of_arrow
 from kleene.interfaces.functions import functions_of
-from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame
+from kleene.interfaces.inputs import arrow_schema_of, is_spark_frame, table_of
 from kleene.interfaces.options import (
     EventOptions,
     ExploreOptions,
@@ -139,7 +139,7 @@ class Query:
             from kleene.runtime.spark.frame import arrow_schema
             from kleene.runtime.spark.statistics import collect_spark
 
-            plan = plan_matches(self._bind(arrow_schema(events), given), LazyOptions())
+            plan = plan_matches(self.bound_to(arrow_schema(events), given), LazyOptions())
             return collect_spark(plan.bound, plan.scanned, plan.conditions, plan.partition, events, fraction=fraction)
         import pyarrow as pa
 
@@ -147,7 +147,7 @@ class Query:
         from kleene.runtime.embedded import event_stream, in_stream_order
 
         stream = event_stream(events)
-        plan = plan_matches(self._bind(stream.schema, given), LazyOptions())
+        plan = plan_matches(self.bound_to(stream.schema, given), LazyOptions())
         if isinstance(stream, pa.Table):
             stream = in_stream_order(stream, plan.bound.schema)
         return collect_arrow(plan.bound, plan.scanned, plan.conditions, plan.partition, stream)
@@ -222,7 +222,7 @@ class Query:
             if kept and given == options and known.equals(events):
                 return plan
         plan = make_plan(
-            self._bind(events, options),
+            self.bound_to(events, options),
             options.plan,
             ties=options.ties,
             output=options.output,
@@ -233,7 +233,7 @@ class Query:
             self._planned[:] = [(events, options, plan)]
         return plan
 
-    def _bind(self, events: pa.Schema, options: Options) -> BoundQuery:
+    def bound_to(self, events: pa.Schema, options: Options) -> BoundQuery:
         """The query bound to events with an Arrow schema."""
         if options.bad_rows == "quarantine" and "reason" in events.names:
             message = "the events have a column 'reason', which is what bad_rows='quarantine' calls the reason of a bad row"
@@ -259,18 +259,15 @@ class Query:
         >>> [len(step.accepted) for step in traced.steps]
         [0, 0, 3]
         """
-        import pyarrow as pa
-
         from kleene.explain.trace import trace
-        from kleene.runtime.embedded import event_stream, in_stream_order
+        from kleene.runtime.embedded import in_stream_order
 
         if is_spark_frame(events):
             raise DataError(Problem("a trace is made of a small table, not of a Spark DataFrame", hint="pass events.toArrow()"))
         given = options_of(options)
         if given.plan is None:
             given = replace(given, plan={"mechanism": "nfa"})
-        stream = event_stream(events)
-        table = stream if isinstance(stream, pa.Table) else stream.read_all()
+        table = table_of(events)
         plan = self.plan_for(table.schema, given)
         if label is not None and label not in table.schema.names:
             message = f"label column '{label}' is not a column of the events"

@@ -18,7 +18,7 @@ from kleene.language.scanner import is_quoted, span_of
 from kleene.pattern import predicates as p
 from kleene.pattern.durations import LONG_UNIT_WORDS, duration_of, unit_of
 from kleene.pattern.moments import moment_of_text
-from kleene.pattern.naming import COUNT_OF_MATCHES, MATCH_FUNCTIONS
+from kleene.pattern.naming import COUNT_OF_MATCHES, MATCH_FUNCTIONS, policy_of
 from kleene.pattern.operators import KLEENE_PLUS, OPTIONAL, Conjunction, Disjunction, Event, Pattern, Quantifier, Sequence
 from kleene.pattern.policies import Output, Strategy, Unit, Window
 
@@ -174,10 +174,9 @@ class ClauseActions(PatternActions):
 
     def where_strategy(self, children: list[Any]) -> Clause:
         word, name, variables, _, condition, _ = children
-        known = {strategy.value: strategy for strategy in Strategy}
-        strategy = known.get(name.lower().replace("-", "_"))
+        strategy = policy_of(Strategy, name)
         if strategy is None:
-            fail(f"unknown selection strategy '{name}'", name, nearest(name, known))
+            fail(f"unknown selection strategy '{name}'", name, nearest(name, [item.value for item in Strategy]))
         return Clause("WHERE", (strategy, variables or (), condition), span_of(word))
 
     def strategy_variables(self, children: list[Any]) -> tuple[str, ...]:
@@ -230,9 +229,7 @@ class ClauseActions(PatternActions):
         return Clause("EMIT", True, span_of(children[0]))
 
     def output(self, children: list[Any]) -> Clause:
-        word = children[1]
-        known = {output.value: output for output in Output}
-        output = known.get(word.lower().replace("-", "_"))
+        word, output = children[1], policy_of(Output, children[1])
         if output is None:
             fail(f"unknown output '{word}'", word, nearest(word, ["ALL", "NON-OVERLAP"]))
         return Clause("OUTPUT", output, span_of(children[0]))
@@ -322,14 +319,8 @@ class Actions(ClauseActions):
     def string(self, children: list[Any]) -> p.Expression:
         return p.Literal(str(children[0]), span=span_of(children[0]))
 
-    def true(self, children: list[Any]) -> p.Expression:
-        return p.Literal(True, span=span_of(children[0]))
-
-    def false(self, children: list[Any]) -> p.Expression:
-        return p.Literal(False, span=span_of(children[0]))
-
-    def null(self, children: list[Any]) -> p.Expression:
-        return p.Literal(None, span=span_of(children[0]))
+    def literal(self, children: list[Any]) -> p.Expression:
+        return p.Literal({"TRUE": True, "FALSE": False, "NULL": None}[children[0].type], span=span_of(children[0]))
 
     def timestamp(self, children: list[Any]) -> p.Expression:
         try:

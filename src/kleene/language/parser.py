@@ -15,7 +15,7 @@ from kleene.pattern.limits import BESIDE_EVENTS, MAX_DEPTH, MAX_TEXT, too_deep
 from kleene.pattern.naming import COUNT_OF_MATCHES, aggregate_alias, resolve_having, return_alias
 from kleene.pattern.operators import Pattern, events
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, ReturnItem, Strategy
-from kleene.pattern.predicates import Call, Expression, walk
+from kleene.pattern.predicates import Call, Expression, children, walk
 
 _EXAMPLE = "write for example PATTERN SEQ(A a, B b) WHERE a.id = b.id WITHIN 1 hour"
 
@@ -141,17 +141,14 @@ def _check(expression: Expression | None, *, in_having: bool) -> None:
 
     if expression is None:
         return
-    deep = too_deep(expression)
+    deep = too_deep(expression, children)
     if deep is not None:
         hint = "split it; lists of AND and OR may be of any length"
-        raise QuerySyntaxError(Problem(f"expression nested deeper than {MAX_DEPTH}", _first_character(deep.span), hint))
+        first_character = None if deep.span is None else Span(deep.span.start, deep.span.start + 1)
+        raise QuerySyntaxError(Problem(f"expression nested deeper than {MAX_DEPTH}", first_character, hint))
     for node in walk(expression):
         if isinstance(node, Array):
             hint = f"write {node.variable}[].attribute, or count({node.variable}[])"
             raise QuerySyntaxError(Problem(f"'{node.variable}' is used without an attribute", node.span, hint))
         if isinstance(node, Call) and node.function == COUNT_OF_MATCHES and not in_having:
             raise QuerySyntaxError(Problem("COUNT(*) is only allowed in AGG and HAVING", node.span, "write count(a[])"))
-
-
-def _first_character(span: Span | None) -> Span | None:
-    return None if span is None else Span(span.start, span.start + 1)

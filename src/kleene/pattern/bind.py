@@ -71,8 +71,9 @@ class _Binder:
         where = [self._resolve(conjunct) for conjunct in p.conjuncts(self.query.where)]
         returns = tuple(ReturnItem(self._resolve(item.expression), item.alias) for item in self.query.returns)
         having = None if self.query.having is None else self._resolve(self.query.having, in_having=True)
-        for conjunct in (*where, *([having] if having is not None else [])):
-            self.checker.condition(conjunct)
+        conditions = where if having is None else [*where, having]
+        for condition in conditions:
+            self.checker.condition(condition)
         for item in returns:
             self.checker.kind(item.expression)
         equivalences = self._equivalences(partition_by, where)
@@ -85,7 +86,7 @@ class _Binder:
                 where=p.conjunction(where),
                 returns=returns,
                 having=having,
-                functions=self._called((*where, *(item.expression for item in returns), *([having] if having else []))),
+                functions=self._called((*conditions, *(item.expression for item in returns))),
             ),
             schema=self.schema,
             branches=normalize(self.query.pattern),
@@ -166,8 +167,7 @@ class _Binder:
             if isinstance(node, p.In) and isinstance(node.items, p.Name):
                 return replace(node, items=self._list(node.items))
             if isinstance(node, p.Equivalence) and isinstance(node.value, p.Name):
-                value = self._parameter(node.value)
-                return replace(node, value=value)
+                return replace(node, value=self._parameter(node.value))
             return node
 
         return p.transform(expression, rule)
@@ -254,12 +254,16 @@ class _Binder:
         return tuple(name for name in self.query.group_by if name in columns and columns[name] is not Kind.OTHER)
 
     def _check_equivalence(self, test: p.Equivalence) -> None:
-        known = frozenset().union(*(self._attributes_of(event) for event in self.components.values()))
         what = f"the equivalence test [{test.name}]" if test.span else "partition_by"
-        if test.name not in known:
-            self._report(f"unknown attribute '{test.name}' in {what}", test.span, nearest(test.name, known))
-        elif self.schema.columns[test.name] is Kind.OTHER:
-            self._report(f"values of '{test.name}' cannot be compared, so {what} cannot be tested", test.span)
+        self._check_comparable(test.name, what, f"{what} cannot be tested", test.span)
+
+    def _check_comparable(self, name: str, where: str, otherwise: str, span: Span | None) -> None:
+        """Checks that some component has an attribute, and that its values can be compared."""
+        known = frozenset().union(*map(self._attributes_of, self.components.values()))
+        if name not in known:
+            self._report(f"unknown attribute '{name}' in {where}", span, nearest(name, known))
+        elif self.schema.columns[name] is Kind.OTHER:
+            self._report(f"values of '{name}' cannot be compared, so {otherwise}", span)
 
     def _check_aggregates(self) -> None:
         place = clause_span(self.query, "AGG")
@@ -270,15 +274,8 @@ class _Binder:
             kind = self.schema.columns.get(item.attribute, Kind.NULL)
             if aggregate_kind(item.function, kind) is None:
                 self._report(f"{item.function.upper()} cannot be taken of '{item.attribute}', which is {a_kind(kind)}", place)
-        known = frozenset().union(*(self._attributes_of(event) for event in self.components.values()))
         for name in self.query.group_by:
-            if name not in known:
-                span = clause_span(self.query, "GROUP")
-                self._report(f"unknown attribute '{name}' in GROUP BY", span, nearest(name, known))
-            elif self.schema.columns[name] is Kind.OTHER:
-                self._report(
-                    f"values of '{name}' cannot be compared, so they cannot be grouped", clause_span(self.query, "GROUP")
-                )
+            self._check_comparable(name, "GROUP BY", "they cannot be grouped", clause_span(self.query, "GROUP"))
 
 
 def parameters_of(query: LogicalQuery) -> frozenset[str]:

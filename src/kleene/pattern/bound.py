@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kleene.common.schema import EventSchema
 from kleene.pattern.normalize import Branch
@@ -32,6 +32,13 @@ class BoundQuery:
     """Length of the time window in the unit of the time column (schema.time_unit), or None."""
     count_window: int | None
     """Length of a window in events, or None."""
+    _by_variable: dict[str, Event] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by_variable: dict[str, Event] = {}
+        for event in self.components:
+            by_variable.setdefault(event.variable, event)
+        object.__setattr__(self, "_by_variable", by_variable)
 
     @property
     def components(self) -> tuple[Event, ...]:
@@ -39,7 +46,12 @@ class BoundQuery:
         return tuple(events(self.query.pattern))
 
     def component(self, variable: str) -> Event:
-        return next(event for event in self.components if event.variable == variable)
+        """The component of a variable."""
+        return self._by_variable[variable]
+
+    def may_have(self, event: Event, attribute: str) -> bool:
+        """Whether some type of a component has an attribute."""
+        return not all(self.lacks(event_type, attribute) for event_type in event.types)
 
     def lacks(self, event_type: str, attribute: str) -> bool:
         """Whether a type is declared without an attribute: predicates that read it then hold (SASE section 2.2.2)."""

@@ -21,7 +21,7 @@ from typing import Any
 from kleene.common.errors import BindingError, Problem, nearest
 from kleene.pattern.durations import LONG_UNIT_WORDS, unit_of, window_of
 from kleene.pattern.moments import exact_microseconds
-from kleene.pattern.naming import COUNT_OF_MATCHES, aggregate_alias, resolve_having, return_alias
+from kleene.pattern.naming import COUNT_OF_MATCHES, aggregate_alias, policy_of, resolve_having, return_alias
 from kleene.pattern.operators import KLEENE_PLUS, OPTIONAL, Conjunction, Disjunction, Event, Pattern, Quantifier, Sequence
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, ReturnItem, Strategy, Unit, Window
 from kleene.pattern.predicates import Aggregate, Call, Element, conjunction
@@ -129,10 +129,9 @@ class Draft:
 
     def strategy(self, name: str | Strategy, *variables: str) -> Draft:
         """The event selection strategy; the variables carry no meaning."""
-        known = {strategy.value: strategy for strategy in Strategy}
-        chosen = name if isinstance(name, Strategy) else known.get(name.lower().replace("-", "_"))
+        chosen = name if isinstance(name, Strategy) else policy_of(Strategy, name)
         if chosen is None:
-            raise BindingError(Problem(f"unknown selection strategy '{name}'", hint=nearest(str(name), known)))
+            raise BindingError(_unknown("selection strategy", name, Strategy))
         return self._with(strategy=chosen, strategy_variables=variables)
 
     def within(self, amount: float | Fraction | str | dt.timedelta, unit: str | Unit | None = None) -> Draft:
@@ -183,10 +182,9 @@ class Draft:
 
     def output(self, name: str | Output) -> Draft:
         """Which matches are reported: "all" or "non_overlap"."""
-        known = {output.value: output for output in Output}
-        chosen = name if isinstance(name, Output) else known.get(name.lower().replace("-", "_"))
+        chosen = name if isinstance(name, Output) else policy_of(Output, name)
         if chosen is None:
-            raise BindingError(Problem(f"unknown output '{name}'", hint=nearest(str(name), known)))
+            raise BindingError(_unknown("output", name, Output))
         return self._with(output=chosen)
 
     def build(self, name: str = "query") -> LogicalQuery:
@@ -199,6 +197,10 @@ class Draft:
         WITHIN 2 hours
         """
         return replace(self.query, name=name, text=query_text(self.query))
+
+
+def _unknown(what: str, name: object, kind: type[Strategy | Output]) -> Problem:
+    return Problem(f"unknown {what} '{name}'", hint=nearest(str(name), [item.value for item in kind]))
 
 
 def _draft(pattern: Pattern) -> Draft:

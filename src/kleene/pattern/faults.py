@@ -61,8 +61,9 @@ def may_fail(expression: p.Expression, schema: EventSchema, greatest: Callable[[
             own = greatest(node.name) if node.name is not None and schema.columns[node.name] in EXACT else 0.0
             return own * count if isinstance(node, p.Aggregate) and node.function is p.AggregateFunction.SUM else own
         if isinstance(node, p.Literal):
-            value = node.value
-            return abs(value) / timedelta(microseconds=1) * 1e3 if isinstance(value, timedelta) else _magnitude(value)
+            if isinstance(node.value, timedelta):
+                return abs(node.value) / timedelta(microseconds=1) * 1e3
+            return float(abs(node.value)) if isinstance(node.value, int | float) else 0.0
         parts = [size(child) for child in p.children(node)]
         found = max(parts, default=0.0)
         if isinstance(node, p.Arithmetic) and node.operator in "+-":
@@ -72,10 +73,6 @@ def may_fail(expression: p.Expression, schema: EventSchema, greatest: Callable[[
         return found if found < limit else float("inf")
 
     return is_fallible(expression, schema) and size(expression) >= limit / 2
-
-
-def _magnitude(value: object) -> float:
-    return float(abs(value)) if isinstance(value, int | float) else 0.0
 
 
 def tolerant(condition: p.Expression, schema: EventSchema) -> p.Expression:

@@ -70,16 +70,15 @@ def _plain_number(kinds: Sequence[Kind]) -> Kind | str:
     return kinds[0] if kinds[0].is_number or kinds[0] is Kind.NULL else "a number"
 
 
-def _to_float(kinds: Sequence[Kind]) -> Kind | str:
-    return Kind.FLOAT if all(kind.is_number or kind is Kind.NULL for kind in kinds) else "numbers"
+def _all(accepted: tuple[Kind, ...], expected: str, result: Kind) -> Rule:
+    """The rule that all arguments are of some kinds, or NULL."""
+    return lambda kinds: result if {*accepted, Kind.NULL}.issuperset(kinds) else expected
 
 
-def _text(kinds: Sequence[Kind]) -> Kind | str:
-    return Kind.STRING if all(kind in (Kind.STRING, Kind.NULL) for kind in kinds) else "strings"
-
-
-def _length(kinds: Sequence[Kind]) -> Kind | str:
-    return Kind.INTEGER if kinds[0] in (Kind.STRING, Kind.NULL) else "a string"
+_to_float = _all((Kind.INTEGER, Kind.FLOAT), "numbers", Kind.FLOAT)
+_text = _all((Kind.STRING,), "strings", Kind.STRING)
+_length = _all((Kind.STRING,), "a string", Kind.INTEGER)
+_date_part = _all((Kind.TIMESTAMP,), "a timestamp", Kind.INTEGER)
 
 
 def _substr(kinds: Sequence[Kind]) -> Kind | str:
@@ -94,10 +93,6 @@ def _common(kinds: Sequence[Kind]) -> Kind | str:
 def _ordered(kinds: Sequence[Kind]) -> Kind | str:
     kind = common_kind(kinds)
     return "values of one kind that can be ordered" if kind in (None, Kind.BOOLEAN, Kind.OTHER) else kind
-
-
-def _date_part(kinds: Sequence[Kind]) -> Kind | str:
-    return Kind.INTEGER if kinds[0] in (Kind.TIMESTAMP, Kind.NULL) else "a timestamp"
 
 
 FUNCTIONS: dict[str, Builtin] = {

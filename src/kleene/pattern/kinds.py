@@ -50,11 +50,6 @@ def kind_of(expression: p.Expression, schema: EventSchema, names: Mapping[str, K
     return kind
 
 
-def kind_of_value(value: object) -> Kind:
-    """The kind of a constant."""
-    return _LITERAL_KINDS.get(type(value), Kind.OTHER)
-
-
 @dataclass
 class KindChecker:
     """Walks expressions and collects problems."""
@@ -126,7 +121,7 @@ class KindChecker:
     def _literal(self, expression: p.Literal, value: object) -> Kind:
         if type(value) is int and not -(2**63) <= value < 2**63:
             return self._report("the number does not fit into 64 bits", expression, "write it as a float, with a decimal point")
-        return kind_of_value(value)
+        return _LITERAL_KINDS.get(type(value), Kind.OTHER)
 
     def _aggregate(self, expression: p.Aggregate) -> Kind:
         function = expression.function
@@ -184,8 +179,10 @@ class KindChecker:
 
     def _comparable(self, expression: p.Expression, operands: Sequence[p.Expression], *, ordered: bool) -> None:
         kinds = [self.kind(operand) for operand in operands]
-        shown = ", ".join(f"{_shown(operand)} is {a_kind(kind)}" for operand, kind in zip(operands, kinds, strict=True))
         common = common_kind(kinds)
+        if common is not None and not (ordered and common in _UNORDERED) and Kind.OTHER not in kinds:
+            return
+        shown = ", ".join(f"{_shown(operand)} is {a_kind(kind)}" for operand, kind in zip(operands, kinds, strict=True))
         if Kind.OTHER in kinds:
             self._report(f"lists, structs and the like cannot be compared: {shown}", expression, _OPAQUE)
         elif common is None:

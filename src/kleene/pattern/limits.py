@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import TypeVar
 
-from kleene.pattern.operators import Conjunction, Disjunction, Pattern, Sequence
-from kleene.pattern.predicates import Expression, children, walk
+from kleene.pattern.predicates import Expression, walk
+
+Tree = TypeVar("Tree")
 
 MAX_DEPTH = 100
 """Maximum depth of patterns and expressions: far below Python's recursion limit even at several calls per level."""
@@ -34,28 +36,16 @@ def too_large(expressions: Iterable[Expression | None]) -> bool:
     return next(islice(parts, MAX_PARTS, None), None) is not None
 
 
-def too_deep(expression: Expression) -> Expression | None:
-    """A node deeper than MAX_DEPTH, or None; without recursion.
+def too_deep(tree: Tree, children: Callable[[Tree], Iterable[Tree]]) -> Tree | None:
+    """A node deeper than MAX_DEPTH of a pattern or an expression, or None; without recursion.
 
-    >>> from kleene.pattern.predicates import Literal
-    >>> too_deep(Literal(1))
+    >>> from kleene.pattern.predicates import Literal, children
+    >>> too_deep(Literal(1), children)
     """
-    stack = [(expression, 1)]
+    stack = [(tree, 1)]
     while stack:
         node, depth = stack.pop()
         if depth > MAX_DEPTH:
             return node
         stack.extend((child, depth + 1) for child in children(node))
     return None
-
-
-def too_deep_pattern(pattern: Pattern) -> bool:
-    """Whether a pattern is nested deeper than MAX_DEPTH; without recursion."""
-    stack = [(pattern, 1)]
-    while stack:
-        node, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            return True
-        if isinstance(node, Sequence | Conjunction | Disjunction):
-            stack.extend((part, depth + 1) for part in node.parts)
-    return False

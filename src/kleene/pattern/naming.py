@@ -1,4 +1,4 @@
-"""Default names: of columns in RETURN and AGG, and of aggregates in HAVING.
+"""Names: of strategies and outputs, default names of columns in RETURN and AGG, and those of aggregates in HAVING.
 
 The parser, the builder and the printer share these rules, so the three agree on when a name may be left out.
 """
@@ -6,9 +6,10 @@ The parser, the builder and the printer share these rules, so the three agree on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from kleene.pattern import predicates as p
-from kleene.pattern.policies import MatchAggregate
+from kleene.pattern.policies import MatchAggregate, Output, Strategy
 
 COUNT_OF_MATCHES = "count(*)"
 """Function name of the `Call` that stands for COUNT(*) until HAVING is resolved; no user can write this name."""
@@ -16,6 +17,14 @@ COUNT_OF_MATCHES = "count(*)"
 MATCH_FUNCTIONS = ("count", "sum", "avg", "min", "max")
 
 _ELEMENT_WORDS = {p.Element.FIRST: "first_", p.Element.LAST: "last_", p.Element.PREVIOUS: "previous_"}
+
+
+Policy = TypeVar("Policy", Strategy, Output)
+
+
+def policy_of(kind: type[Policy], word: str) -> Policy | None:
+    """The strategy or output that a word names, in any case, with hyphens or underscores; None if it names none."""
+    return next((item for item in kind if item.value == word.lower().replace("-", "_")), None)
 
 
 def return_alias(expression: p.Expression, position: int) -> str:

@@ -6,11 +6,12 @@ multiply the branches. Only this module defines the meaning of nesting (semantic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
 from kleene.common.errors import BindingError, Problem
-from kleene.pattern.operators import OPTIONAL, Conjunction, Disjunction, Event, Pattern, Sequence
+from kleene.pattern.operators import OPTIONAL, Disjunction, Event, Pattern, Sequence, parts_of
 
 MAX_BRANCHES = 1_000
 
@@ -75,20 +76,14 @@ def _branches(pattern: Pattern) -> tuple[Branch, ...]:
     if isinstance(pattern, Event):
         if pattern.negated:
             return (Branch((), frozenset(), (Negative(pattern, frozenset(), frozenset()),)),)
-        one = Branch((pattern,), frozenset(), ())
-        if pattern.quantifier is not None and pattern.quantifier.low == 0:
-            present = one
-            if pattern.quantifier == OPTIONAL:
-                present = Branch((Event(pattern.types, pattern.variable, span=pattern.span),), frozenset(), ())
-            return (present, Branch((), frozenset(), ()))
-        return (one,)
-    assert isinstance(pattern, Sequence | Conjunction | Disjunction)
-    parts = [_branches(part) for part in pattern.parts]
+        present = replace(pattern, quantifier=None) if pattern.quantifier == OPTIONAL else pattern
+        one = Branch((present,), frozenset(), ())
+        optional = pattern.quantifier is not None and pattern.quantifier.low == 0
+        return (one, Branch((), frozenset(), ())) if optional else (one,)
+    parts = [_branches(part) for part in parts_of(pattern)]
     if isinstance(pattern, Disjunction):
         return tuple(branch for alternatives in parts for branch in alternatives)
-    total = 1
-    for alternatives in parts:
-        total *= len(alternatives)
+    total = prod(map(len, parts))
     if total > MAX_BRANCHES:
         message = f"OR and optional components give {total} alternatives; at most {MAX_BRANCHES} are supported"
         raise BindingError(Problem(message, pattern.span, "split the query into several"))
@@ -110,14 +105,11 @@ def _in_sequence(parts: tuple[Branch, ...]) -> Branch:
     negatives = []
     for part, base in spans:
         end = base + len(part.positives)
-        for negative in part.negatives:
-            if negative.anywhere:
-                negatives.append(_shift(negative, base))
-                continue
+        for negative in (_shift(item, base) for item in part.negatives):
             # Neighbours inside the part are kept; on a side without any, the neighbours are those of the whole sequence.
-            after = frozenset(base + i for i in negative.after) or frozenset(range(base))
-            before = frozenset(base + i for i in negative.before) or frozenset(range(end, len(positives)))
-            negatives.append(Negative(negative.event, after, before))
+            after = negative.after or frozenset(range(base))
+            before = negative.before or frozenset(range(end, len(positives)))
+            negatives.append(negative if negative.anywhere else replace(negative, after=after, before=before))
     return Branch(tuple(positives), frozenset(order), tuple(negatives))
 
 
@@ -130,16 +122,11 @@ def _in_any_order(parts: tuple[Branch, ...]) -> Branch:
         order.update((base + i, base + j) for i, j in part.order)
         positives.extend(part.positives)
         for negative in part.negatives:
-            shifted = _shift(negative, base)
             direct = not part.positives
-            negatives.append(Negative(negative.event, frozenset(), frozenset(), anywhere=True) if direct else shifted)
+            negatives.append(replace(negative, anywhere=True) if direct else _shift(negative, base))
     return Branch(tuple(positives), frozenset(order), tuple(negatives))
 
 
 def _shift(negative: Negative, base: int) -> Negative:
-    return Negative(
-        negative.event,
-        frozenset(base + i for i in negative.after),
-        frozenset(base + i for i in negative.before),
-        negative.anywhere,
-    )
+    after, before = (frozenset(base + i for i in side) for side in (negative.after, negative.before))
+    return replace(negative, after=after, before=before)

@@ -5,8 +5,8 @@ A component that the query leaves unnamed takes its type as variable (`SEQ(Kindl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from kleene.common.errors import Span
 
@@ -48,32 +48,48 @@ class Event(Pattern):
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence(Pattern):
+class Operator(Pattern):
+    """Base of SEQ, AND and OR."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Operator):
     """`SEQ(...)`: each part entirely before the next."""
 
-    parts: tuple[Pattern, ...]
-
 
 @dataclass(frozen=True, slots=True)
-class Conjunction(Pattern):
+class Conjunction(Operator):
     """`AND(...)`: all parts, in any order."""
 
-    parts: tuple[Pattern, ...]
-
 
 @dataclass(frozen=True, slots=True)
-class Disjunction(Pattern):
+class Disjunction(Operator):
     """`OR(...)`: one of the parts."""
 
-    parts: tuple[Pattern, ...]
+
+def parts_of(pattern: Pattern) -> tuple[Pattern, ...]:
+    """The parts of an operator; a component has none."""
+    return pattern.parts if isinstance(pattern, Operator) else ()
 
 
-def events(pattern: Pattern) -> Iterator[Event]:
-    """All components, left to right, without recursion."""
+def walk(pattern: Pattern) -> Iterator[Pattern]:
+    """The pattern and all its parts, parents first, left to right, without recursion."""
     stack = [pattern]
     while stack:
         node = stack.pop()
-        if isinstance(node, Event):
-            yield node
-        elif isinstance(node, Sequence | Conjunction | Disjunction):
-            stack.extend(reversed(node.parts))
+        yield node
+        stack.extend(reversed(parts_of(node)))
+
+
+def events(pattern: Pattern) -> Iterator[Event]:
+    """All components, left to right."""
+    return (node for node in walk(pattern) if isinstance(node, Event))
+
+
+def transform(pattern: Pattern, rule: Callable[[Pattern], Pattern]) -> Pattern:
+    """Rewrites bottom-up."""
+    if isinstance(pattern, Operator):
+        pattern = replace(pattern, parts=tuple(transform(part, rule) for part in pattern.parts))
+    return rule(pattern)

@@ -236,6 +236,12 @@ def conjuncts(expression: Expression | None) -> tuple[Expression, ...]:
     return expression.operands if isinstance(expression, And) else (expression,)
 
 
+def mirrored(comparison: Comparison) -> Comparison:
+    """A comparison with its sides exchanged, which says the same."""
+    operator = comparison.operator.translate(str.maketrans("<>", "><"))
+    return replace(comparison, operator=operator, left=comparison.right, right=comparison.left)
+
+
 def push_not(expression: Expression) -> Expression:
     """A NOT of AND, OR or NOT, pushed one step towards the atoms (De Morgan); anything else unchanged."""
     if not isinstance(expression, Not):
@@ -272,14 +278,17 @@ def walk(expression: Expression) -> Iterator[Expression]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(list(children(node))))
+        if type(node) is not Literal:  # of which there may be many
+            stack.extend(reversed(list(children(node))))
 
 
 def transform(expression: Expression, rule: Callable[[Expression], Expression]) -> Expression:
     """Rewrites bottom-up; a node whose children did not change is the same object."""
+    if type(expression) is Literal:
+        return rule(expression)
     changes: dict[str, Any] = {}
-    for spec in fields(expression):
-        value = getattr(expression, spec.name)
+    for name in _FIELDS.get(type(expression)) or _field_names(type(expression)):
+        value = getattr(expression, name)
         if isinstance(value, Expression):
             new: Any = transform(value, rule)
         elif isinstance(value, tuple):
@@ -289,8 +298,15 @@ def transform(expression: Expression, rule: Callable[[Expression], Expression]) 
         else:
             continue
         if new is not value:
-            changes[spec.name] = new
+            changes[name] = new
     return rule(replace(expression, **changes) if changes else expression)
+
+
+def attributes(*expressions: Expression) -> Iterator[str]:
+    """The names of the attributes that expressions read, as often as they are read."""
+    for node in (node for expression in expressions for node in walk(expression)):
+        if isinstance(node, Attribute | Aggregate) and node.name is not None:
+            yield node.name
 
 
 def variables(expression: Expression) -> frozenset[str]:

@@ -26,16 +26,7 @@ from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.conditions import condition_of
 from kleene.pattern.normalize import normalize
-from kleene.pattern.operators import (
-    KLEENE_PLUS,
-    Conjunction,
-    Disjunction,
-    Event,
-    Pattern,
-    Quantifier,
-    Sequence,
-    events,
-)
+from kleene.pattern.operators import Conjunction, Disjunction, Event, Operator, Pattern, Sequence, events, parts_of, transform
 from kleene.pattern.policies import LogicalQuery, Output, Strategy
 from kleene.pattern.text import expression_text, pattern_text, window_text
 
@@ -69,6 +60,18 @@ class Constraint:
     """The expression of a condition, HAVING or an equivalence test."""
     variable: str | None = None
     """The variable of a negation or a repetition."""
+
+    @property
+    def condition(self) -> p.Expression:
+        """The expression of a constraint that has one."""
+        assert self.expression is not None
+        return self.expression
+
+    @property
+    def component(self) -> str:
+        """The variable of a constraint that has one."""
+        assert self.variable is not None
+        return self.variable
 
 
 def base(bound: BoundQuery) -> LogicalQuery:
@@ -146,7 +149,7 @@ def without(query: LogicalQuery, constraint: Constraint, schema: EventSchema | N
         case Demand.HAVING:
             return replace(query, having=_less(query.having, constraint.expression))
         case Demand.NEGATION:
-            return _dropped(query, {str(constraint.variable)}, schema)
+            return _dropped(query, {constraint.component}, schema)
         case Demand.REPETITION:
             return replace(query, pattern=_repeated_once(query.pattern, constraint.variable))
         case Demand.WINDOW:
@@ -281,7 +284,7 @@ def _without_components(pattern: Pattern, names: set[str]) -> Pattern | None:
     """A pattern without some components; a single remaining part stands alone, and None means that none remains."""
     if isinstance(pattern, Event):
         return None if pattern.variable in names else pattern
-    assert isinstance(pattern, Sequence | Conjunction | Disjunction)
+    assert isinstance(pattern, Operator)
     left = tuple(part for item in pattern.parts if (part := _without_components(item, names)) is not None)
     if len(left) < 2:
         return left[0] if left else None
@@ -289,23 +292,24 @@ def _without_components(pattern: Pattern, names: set[str]) -> Pattern | None:
 
 
 def _in_any_order(pattern: Pattern) -> Pattern:
-    if not isinstance(pattern, Sequence | Conjunction | Disjunction):
-        return pattern
-    parts = tuple(map(_in_any_order, pattern.parts))
-    if len(parts) == 1:
-        return parts[0]
-    return Disjunction(parts) if isinstance(pattern, Disjunction) else Conjunction(parts)
+    def rule(node: Pattern) -> Pattern:
+        parts = parts_of(node)
+        if len(parts) == 1:
+            return parts[0]
+        return Conjunction(parts) if isinstance(node, Sequence) else node
+
+    return transform(pattern, rule)
 
 
 def _repeated_once(pattern: Pattern, variable: str | None) -> Pattern:
     """The pattern in which one event of a repeated component suffices."""
-    if isinstance(pattern, Event):
-        if pattern.variable != variable or pattern.quantifier is None:
-            return pattern
-        high = pattern.quantifier.high
-        return replace(pattern, quantifier=KLEENE_PLUS if high is None else Quantifier(1, high))
-    assert isinstance(pattern, Sequence | Conjunction | Disjunction)
-    return replace(pattern, parts=tuple(_repeated_once(part, variable) for part in pattern.parts))
+
+    def rule(node: Pattern) -> Pattern:
+        if isinstance(node, Event) and node.variable == variable and node.quantifier is not None:
+            return replace(node, quantifier=replace(node.quantifier, low=1))
+        return node
+
+    return transform(pattern, rule)
 
 
 def _without_key(query: LogicalQuery, test: p.Equivalence, schema: EventSchema | None) -> LogicalQuery:

@@ -7,13 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kleene.common.errors import BindingError, Problem
 from kleene.pattern import predicates as p
 from kleene.pattern.naming import COUNT_OF_MATCHES
 from kleene.pattern.parameters import literal_of
 from kleene.pattern.text import expression_text
+
+Binary = Callable[[Any, Any], "Term"]
+
+
+def _operator(kind: type[p.Comparison | p.Arithmetic], sign: str) -> Binary:
+    return lambda left, right: Term(kind(sign, expression_of(left), expression_of(right)))
+
+
+def _joined(join: Callable[[list[p.Expression]], p.Expression | None]) -> Binary:
+    def joined(left: object, right: object) -> Term:
+        term = join([expression_of(left), expression_of(right)])
+        assert term is not None
+        return Term(term)
+
+    return joined
+
+
+def _both_ways(operator: Binary) -> tuple[Binary, Binary]:
+    """An operator, and the same with its operands exchanged."""
+    return operator, lambda right, left: operator(left, right)
 
 
 class Term:
@@ -39,74 +59,25 @@ class Term:
 
     __hash__ = object.__hash__
 
-    def __eq__(self, other: object) -> Term:  # type: ignore[override]
-        return self._compare("=", other)
-
-    def __ne__(self, other: object) -> Term:  # type: ignore[override]
-        return self._compare("!=", other)
-
-    def __lt__(self, other: object) -> Term:
-        return self._compare("<", other)
-
-    def __le__(self, other: object) -> Term:
-        return self._compare("<=", other)
-
-    def __gt__(self, other: object) -> Term:
-        return self._compare(">", other)
-
-    def __ge__(self, other: object) -> Term:
-        return self._compare(">=", other)
-
-    def _compare(self, operator: str, other: object) -> Term:
-        return Term(p.Comparison(operator, self.expression, expression_of(other)))
-
-    def __add__(self, other: object) -> Term:
-        return _arithmetic("+", self, other)
-
-    def __radd__(self, other: object) -> Term:
-        return _arithmetic("+", other, self)
-
-    def __sub__(self, other: object) -> Term:
-        return _arithmetic("-", self, other)
-
-    def __rsub__(self, other: object) -> Term:
-        return _arithmetic("-", other, self)
-
-    def __mul__(self, other: object) -> Term:
-        return _arithmetic("*", self, other)
-
-    def __rmul__(self, other: object) -> Term:
-        return _arithmetic("*", other, self)
-
-    def __truediv__(self, other: object) -> Term:
-        return _arithmetic("/", self, other)
-
-    def __rtruediv__(self, other: object) -> Term:
-        return _arithmetic("/", other, self)
-
-    def __mod__(self, other: object) -> Term:
-        return _arithmetic("%", self, other)
-
-    def __rmod__(self, other: object) -> Term:
-        return _arithmetic("%", other, self)
+    __eq__ = _operator(p.Comparison, "=")  # type: ignore[assignment]
+    __ne__ = _operator(p.Comparison, "!=")  # type: ignore[assignment]
+    __lt__ = _operator(p.Comparison, "<")
+    __le__ = _operator(p.Comparison, "<=")
+    __gt__ = _operator(p.Comparison, ">")
+    __ge__ = _operator(p.Comparison, ">=")
+    __add__, __radd__ = _both_ways(_operator(p.Arithmetic, "+"))
+    __sub__, __rsub__ = _both_ways(_operator(p.Arithmetic, "-"))
+    __mul__, __rmul__ = _both_ways(_operator(p.Arithmetic, "*"))
+    __truediv__, __rtruediv__ = _both_ways(_operator(p.Arithmetic, "/"))
+    __mod__, __rmod__ = _both_ways(_operator(p.Arithmetic, "%"))
+    __and__, __rand__ = _both_ways(_joined(p.conjunction))
+    __or__, __ror__ = _both_ways(_joined(p.disjunction))
 
     def __neg__(self) -> Term:
         return Term(p.Negate(self.expression))
 
     def __abs__(self) -> Term:
         return Term(p.Call("abs", (self.expression,)))
-
-    def __and__(self, other: object) -> Term:
-        return _joined(p.conjunction, self, other)
-
-    def __rand__(self, other: object) -> Term:
-        return _joined(p.conjunction, other, self)
-
-    def __or__(self, other: object) -> Term:
-        return _joined(p.disjunction, self, other)
-
-    def __ror__(self, other: object) -> Term:
-        return _joined(p.disjunction, other, self)
 
     def __invert__(self) -> Term:
         return Term(p.Not(self.expression))
@@ -152,6 +123,14 @@ class _NotAValue:
     def _misuse(self) -> TypeError:
         return TypeError(f"{self!r} is not a value: compare one of its attributes, such as .price or ['odd name']")
 
+    def __getitem__(self, name: str) -> Term:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Term:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Elements(_NotAValue):
@@ -159,11 +138,6 @@ class _Elements(_NotAValue):
 
     _variable: str
     _element: p.Element
-
-    def __getattr__(self, name: str) -> Term:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self[name]
 
     def __getitem__(self, name: str) -> Term:
         return Term(p.Attribute(self._variable, name, self._element))
@@ -179,11 +153,6 @@ class Variable(_NotAValue):
 
     def __init__(self, name: str) -> None:
         self._variable = name
-
-    def __getattr__(self, name: str) -> Term:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self[name]
 
     def __getitem__(self, name: str) -> Term:
         return Term(p.Attribute(self._variable, name))
@@ -284,16 +253,6 @@ def expression_of(value: object) -> p.Expression:
     if literal is None:
         raise TypeError(f"a {type(value).__name__} cannot be in a condition: use numbers, strings, booleans, times or terms")
     return literal
-
-
-def _arithmetic(operator: str, left: object, right: object) -> Term:
-    return Term(p.Arithmetic(operator, expression_of(left), expression_of(right)))
-
-
-def _joined(join: Callable[[list[p.Expression]], p.Expression | None], left: object, right: object) -> Term:
-    joined = join([expression_of(left), expression_of(right)])
-    assert joined is not None
-    return Term(joined)
 
 
 def _aggregate(function: p.AggregateFunction, argument: object) -> Term:

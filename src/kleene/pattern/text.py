@@ -24,6 +24,7 @@ from kleene.pattern.operators import (
     Quantifier,
     Sequence,
     events,
+    parts_of,
 )
 from kleene.pattern.policies import LogicalQuery, MatchAggregate, Output, ReturnItem, Strategy, Window
 
@@ -59,7 +60,7 @@ def name_text(name: str) -> str:
     >>> name_text("price"), name_text("odd name"), name_text("where")
     ('price', '`odd name`', '`where`')
     """
-    return name if _NAME.match(name) and name.upper() not in KEYWORDS else _quoted(name)
+    return name if _NAME.match(name) and name.upper() not in KEYWORDS else quoted(name)
 
 
 def type_text(name: str) -> str:
@@ -68,15 +69,16 @@ def type_text(name: str) -> str:
     >>> type_text("SHELF-READING"), type_text("shelf reading")
     ('SHELF-READING', '`shelf reading`')
     """
-    return name if _HYPHENATED.match(name) and name.upper() not in KEYWORDS else _quoted(name)
+    return name if _HYPHENATED.match(name) and name.upper() not in KEYWORDS else quoted(name)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name in backticks, as the language and Spark read it, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _attribute_name(name: str) -> str:
-    return name if _NAME.match(name) and name.upper() != "LEN" else _quoted(name)
+    return name if _NAME.match(name) and name.upper() != "LEN" else quoted(name)
 
 
 def pattern_text(pattern: Pattern) -> str:
@@ -87,9 +89,8 @@ def pattern_text(pattern: Pattern) -> str:
     """
     if isinstance(pattern, Event):
         return _event_text(pattern)
-    assert isinstance(pattern, Sequence | Conjunction | Disjunction)
-    word = {Sequence: "SEQ", Conjunction: "AND", Disjunction: "OR"}[type(pattern)]
-    return f"{word}({', '.join(pattern_text(part) for part in pattern.parts)})"
+    words: dict[type[Pattern], str] = {Sequence: "SEQ", Conjunction: "AND", Disjunction: "OR"}
+    return f"{words[type(pattern)]}({', '.join(map(pattern_text, parts_of(pattern)))})"
 
 
 def _event_text(event: Event) -> str:

@@ -13,9 +13,10 @@ from kleene.common.errors import BindingError, Problem, Span, nearest
 from kleene.common.terminal import is_text
 from kleene.pattern import predicates as p
 from kleene.pattern.clauses import check_clauses
-from kleene.pattern.limits import BESIDE_EVENTS, MAX_COMPONENTS, MAX_DEPTH, MAX_PARTS, too_deep, too_deep_pattern, too_large
+from kleene.pattern.conditions import RUNNING
+from kleene.pattern.limits import BESIDE_EVENTS, MAX_COMPONENTS, MAX_DEPTH, MAX_PARTS, too_deep, too_large
 from kleene.pattern.normalize import normalize
-from kleene.pattern.operators import Conjunction, Disjunction, Event, Pattern, Sequence, events
+from kleene.pattern.operators import Conjunction, Event, Operator, events, parts_of, walk
 from kleene.pattern.policies import LogicalQuery, Strategy
 from kleene.pattern.text import expression_text, name_text, pattern_text
 
@@ -59,14 +60,14 @@ def find_problems(query: LogicalQuery) -> list[Problem]:
 
 
 def _depth_problems(query: LogicalQuery) -> Iterator[Problem]:
-    if too_deep_pattern(query.pattern):
+    if too_deep(query.pattern, parts_of):
         yield Problem(f"pattern nested deeper than {MAX_DEPTH}", query.pattern.span)
     expressions = (query.where, query.having, *(item.expression for item in query.returns))
     if too_large(expressions):
         message = f"query '{query.name}' has more than {MAX_PARTS:,} operators, attributes and constants"
         yield Problem(message, hint=BESIDE_EVENTS)
     for expression in expressions:
-        if expression is not None and (node := too_deep(expression)) is not None:
+        if expression is not None and (node := too_deep(expression, p.children)) is not None:
             yield Problem(f"expression nested deeper than {MAX_DEPTH}", node.span)
 
 
@@ -125,8 +126,8 @@ def _quantifier_problems(event: Event) -> Iterator[Problem]:
 
 
 def _structure_problems(query: LogicalQuery) -> Iterator[Problem]:
-    nodes = list(_nodes(query.pattern))
-    if any(isinstance(node, Sequence | Conjunction | Disjunction) and not node.parts for node in nodes):
+    nodes = list(walk(query.pattern))
+    if any(isinstance(node, Operator) and not node.parts for node in nodes):
         yield Problem("SEQ, AND and OR need at least one part", query.pattern.span)
         return
     if sum(isinstance(node, Event) for node in nodes) > MAX_COMPONENTS:
@@ -153,15 +154,6 @@ def _structure_problems(query: LogicalQuery) -> Iterator[Problem]:
         if side:
             message = f"unbounded {side}: nothing says how long '{negative.event.variable}' must not occur"
             yield Problem(message, negative.event.span, "add a WITHIN clause")
-
-
-def _nodes(pattern: Pattern) -> Iterator[Pattern]:
-    stack = [pattern]
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, Sequence | Conjunction | Disjunction):
-            stack.extend(reversed(node.parts))
 
 
 def _condition_problems(query: LogicalQuery, components: dict[str, Event]) -> Iterator[Problem]:
@@ -224,27 +216,17 @@ def _negative_problems(conjunct: p.Expression, components: dict[str, Event]) -> 
 
 
 def _element_problems(conjunct: p.Expression) -> Iterator[Problem]:
-    elements = Counter(
-        (node.variable, node.element) for node in p.walk(conjunct) if isinstance(node, p.Attribute | p.Aggregate)
-    )
-    iterated = {name for name, element in elements if element in (p.Element.CURRENT, p.Element.PREVIOUS, p.Element.SO_FAR)}
+    outside_aggregates = {(node.variable, node.element) for node in p.walk(conjunct) if isinstance(node, p.Attribute)}
+    inside = {(node.variable, node.element) for node in p.walk(conjunct) if isinstance(node, p.Aggregate)}
+    iterated = {name for name, element in outside_aggregates | inside if element in RUNNING}
     if len(iterated) > 1:
         named = " and ".join(f"{name_text(name)}[i]" for name in sorted(iterated))
         yield Problem(f"{named} in one condition: i can run over one variable only", conjunct.span, "split the condition")
-    each = {node.variable for node in _outside_aggregates(conjunct) if node.element is p.Element.EACH}
+    each = {name for name, element in outside_aggregates if element is p.Element.EACH}
     for name in sorted(each & iterated):
         shown = name_text(name)
         message = f"{shown}[] and {shown}[i] in one condition: one means every element, the other one element"
         yield Problem(message, conjunct.span, "use an aggregate over the array, or split the condition")
-
-
-def _outside_aggregates(expression: p.Expression) -> Iterator[p.Attribute]:
-    stack = [expression]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, p.Attribute):
-            yield node
-        stack.extend(p.children(node))
 
 
 def _return_problems(query: LogicalQuery, components: dict[str, Event]) -> Iterator[Problem]:
@@ -267,7 +249,7 @@ def _return_problems(query: LogicalQuery, components: dict[str, Event]) -> Itera
 def _return_element_problems(node: p.Attribute | p.Aggregate) -> Iterator[Problem]:
     name = name_text(node.variable)
     hint = f"write {name}[1], {name}[{name}.LEN] or an aggregate over {name}[]"
-    if node.element in (p.Element.CURRENT, p.Element.PREVIOUS, p.Element.SO_FAR):
+    if node.element in RUNNING:
         yield Problem(f"{expression_text(node)} in RETURN: a finished match has no current element", node.span, hint)
     elif isinstance(node, p.Attribute) and node.element is p.Element.EACH:
         message = f"{expression_text(node)} is a list: RETURN can return it, but not compute with it"

@@ -78,12 +78,10 @@ class MatchThenAggregate(PlanDefaults):
 
     @property
     def branches(self) -> tuple[Alternative, ...]:
-        """The alternatives of the inner plan."""
         return self.inner.branches
 
     @property
     def all_rows(self) -> bool:
-        """Whether events that no component can bind matter."""
         return self.inner.all_rows
 
     @property
@@ -93,7 +91,6 @@ class MatchThenAggregate(PlanDefaults):
 
     @property
     def total_order(self) -> bool:
-        """Whether two events of a partition may not tie."""
         return self.inner.total_order
 
     @property
@@ -102,7 +99,6 @@ class MatchThenAggregate(PlanDefaults):
 
     @property
     def transformation(self) -> Transformation:
-        """What is read of the events of matches."""
         return self.inner.transformation
 
     @property

@@ -141,25 +141,20 @@ class PlanDefaults:
 
     @property
     def members(self) -> tuple[Self, ...]:
-        """Itself."""
         return (self,)
 
     @property
     def name(self: Plan) -> str:
-        """The name of its query."""
         return self.bound.query.name
 
     @property
     def window(self: Plan) -> int | None:
-        """The window of time."""
         return self.bound.window
 
     @property
     def needs_choice(self: Plan) -> bool:
-        """Whether the query chooses among finished matches."""
         return self.bound.query.output is Output.NON_OVERLAP
 
     @property
     def waits_for_arrival(self: Plan) -> bool:
-        """Whether a total order is made of that in which events arrive."""
         return self.total_order and self.ties == "arrival"

@@ -63,5 +63,4 @@ class Draft:
 
     @property
     def branches(self) -> tuple[Alternative, ...]:
-        """The alternatives."""
         return self.lazy or self.automata

@@ -76,7 +76,7 @@ def partial_agreements(bound: BoundQuery, positives: tuple[Event, ...], partitio
     for test in bound.equivalences:
         if test.value is not None or test.name in partition:
             continue
-        having = [event for event in positives if not all(bound.lacks(kind, test.name) for kind in event.types)]
+        having = [event for event in positives if bound.may_have(event, test.name)]
         for position, left in enumerate(having):
             for right in having[position + 1 :]:
                 found.append(p.Comparison("=", p.Attribute(left.variable, test.name), p.Attribute(right.variable, test.name)))
@@ -126,10 +126,10 @@ def _negative_agreements(
     """Equivalence tests between a negative component and the positive ones, where the partition does not decide them."""
     found: list[p.Expression] = []
     for test in bound.equivalences:
-        if test.value is not None or test.name in decided or all(bound.lacks(kind, test.name) for kind in event.types):
+        if test.value is not None or test.name in decided or not bound.may_have(event, test.name):
             continue
         sure = [other for other in positives if always_has(bound, other, test.name)]
-        partly = [other for other in positives if not all(bound.lacks(kind, test.name) for kind in other.types)]
+        partly = [other for other in positives if bound.may_have(other, test.name)]
         for other in sure[:1] or partly:
             # All elements of a Kleene variable agree, where all have the attribute.
             kleene = p.Element.FIRST if sure else p.Element.EACH
@@ -148,11 +148,7 @@ def plan_columns(bound: BoundQuery, transformation: Transformation) -> tuple[str
     needed = {schema.time, *schema.order_by, *(test.name for test in bound.equivalences)}
     if schema.type is not None:
         needed.add(schema.type)
-    expressions = [*bound.conjuncts, *(expression for _, expression in transformation.columns)]
-    for expression in expressions:
-        needed.update(
-            node.name for node in p.walk(expression) if isinstance(node, p.Attribute | p.Aggregate) and node.name is not None
-        )
+    needed.update(p.attributes(*bound.conjuncts, *(expression for _, expression in transformation.columns)))
     return tuple(name for name in schema.columns if name in needed)
 
 
@@ -166,7 +162,7 @@ def fixed_values(bound: BoundQuery, events: tuple[Event, ...]) -> list[p.Express
     found: list[p.Expression] = []
     for test in bound.equivalences:
         for event in events if isinstance(test.value, p.Literal) else ():
-            if all(bound.lacks(event_type, test.name) for event_type in event.types):
+            if not bound.may_have(event, test.name):
                 continue
             for element in (p.Element.FIRST, p.Element.CURRENT) if event.is_kleene else (p.Element.SINGLE,):
                 attribute = p.Attribute(event.variable, test.name, element)

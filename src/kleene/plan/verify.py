@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from kleene.pattern.conditions import condition_of
 from kleene.pattern.normalize import Branch
-from kleene.pattern.predicates import Aggregate, Attribute, Expression, variables, walk
+from kleene.pattern.predicates import Expression, attributes, variables
 from kleene.plan.analysis.keys import equality_of
 from kleene.plan.automaton.automaton import Automaton
 from kleene.plan.automaton.nfa import AutomatonBranch
@@ -67,7 +67,7 @@ def _verify_automaton(draft: Draft, pattern: Branch, branch: AutomatonBranch) ->
 def _on_edges(automaton: Automaton) -> Iterator[Expression]:
     for component in automaton.components:
         yield from (*component.scan_begin, *component.scan_take)
-    yield from (condition.expression for condition in automaton.conditions())
+    yield from (condition.expression for _, _, condition in automaton.sites)
 
 
 def _verify_negation(draft: Draft, pattern: Branch, negation: Negation | None) -> None:
@@ -88,11 +88,4 @@ def _read(draft: Draft) -> Iterator[str]:
     )
     expressions += [predicate for _, predicates in draft.scanned for predicate in predicates]
     expressions += draft.bound.conjuncts
-    yield from _attributes(expressions)
-
-
-def _attributes(expressions: Iterable[Expression]) -> Iterator[str]:
-    for expression in expressions:
-        for node in walk(expression):
-            if isinstance(node, Attribute | Aggregate) and node.name is not None:
-                yield node.name
+    yield from attributes(*expressions)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,12 +20,25 @@ from kleene.common.columns import bytes_of, view
 from kleene.common.errors import BindingError, DataError, Problem, nearest
 from kleene.common.schema import EventSchema
 from kleene.engine.kernels.rows import first_descent
-from kleene.engine.matcher import BadRows, Found, Matcher, Metrics
+from kleene.engine.matcher import BadRows, Found, Matcher, Metrics, RowsFound
+from kleene.engine.shared.rows_once import RowsOnce
 from kleene.runtime.encodings import plain_events
 from kleene.runtime.units import Unit
 
 SLICE = 1 << 22
 """Rows handed to the engine at a time."""
+
+WORTH_SHARING = 4
+"""Number of units for which one scan costs less than one each."""
+
+SMALL = 1 << 14
+"""Batches of fewer rows are joined: what a matcher does once a batch takes as long as some hundred events."""
+
+JOINED_BYTES = 1 << 28
+"""About how many bytes of a stream are joined at a time."""
+
+SHOWN = 8
+"""Columns that errors about rows show, and that stay though nothing else reads them."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -117,6 +131,31 @@ def batches_of(events: pa.Table | pa.RecordBatchReader, rows: int = SLICE) -> It
             yield batch.slice(begin, rows)
 
 
+def joined_chunks(table: pa.Table) -> pa.Table:
+    """A table with fewer chunks, if they are small."""
+    is_cut = table.num_columns and table.column(0).num_chunks > 1 + table.num_rows // SMALL
+    return table.combine_chunks() if is_cut else table
+
+
+def joined_batches(events: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The record batches of a stream, several small ones as one."""
+    waiting: list[pa.RecordBatch] = []
+    count = most = 0
+    for batch in events:
+        if waiting and (count >= most or batch.num_rows >= SMALL):
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting, count = [], 0
+        if batch.num_rows >= SMALL:
+            yield batch
+        elif batch.num_rows:
+            if not waiting:
+                most = min(SMALL, JOINED_BYTES * batch.num_rows // max(1, batch.nbytes))
+            waiting.append(batch)
+            count += batch.num_rows
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+
+
 def match_batches(matcher: Matcher, events: Iterable[pa.RecordBatch]) -> Iterator[Found]:
     """What a matcher finds in events in stream order, as it becomes certain."""
     for batch in events:
@@ -129,15 +168,38 @@ def rows_of(found: Iterable[Found]) -> Batches:
     return (rows for _, rows in found)
 
 
+def found_once(units: Sequence[Unit]) -> list[RowsFound | None]:
+    """For each of some units that are matched over the same table: what finds the rows that matter to it, for all at once; None
+    where the unit does so itself.
+    """
+    first = units[0].plan.bound.schema
+    apart = [place for place, unit in enumerate(units) if unit.multi is None and unit.plan.bound.schema == first]
+    if len(apart) < WORTH_SHARING or first.order_by:  # then each unit has a sorted table of its own
+        return [None] * len(units)
+    once = RowsOnce([units[place].plan for place in apart])
+    numbers = {place: number for number, place in enumerate(apart)}
+    return [partial(once.of, numbers[place]) if place in numbers else None for place in range(len(units))]
+
+
 def run_unit(
-    unit: Unit, events: pa.Table | pa.RecordBatchReader, *, bad_rows: str = "error", columns: tuple[str, ...] = ()
+    unit: Unit,
+    events: pa.Table | pa.RecordBatchReader,
+    *,
+    bad_rows: str = "error",
+    columns: tuple[str, ...] = (),
+    found: RowsFound | None = None,
 ) -> list[Run]:
     """Matches the queries of a unit over all events: a run for each, whose matches have some of their columns or all.
 
-    Where there are bad rows, which are those of a query's own events, queries that count together are counted one by one.
+    The rows that matter may be `found` already. Where there are bad rows, which are those of a query's own events, queries that
+    count together are counted one by one.
     """
     matcher = unit.matcher(events.schema, bad_rows=bad_rows)
-    matches = _tables(matcher, events, unit.plan.bound.schema, columns)
+    read = None if bad_rows == "quarantine" else unit.plan.columns
+    if found is not None:
+        matcher.take_rows(found)
+        read = None  # other units need other columns of the same batches
+    matches = _tables(matcher, events, unit.plan.bound.schema, columns, read)
     if matcher.metrics.bad and len(unit.queries) > 1 and unit.plan.kind == "counters":
         assert isinstance(events, pa.Table)
         return [run for item in unit.queries for run in run_unit(item.alone, events, bad_rows=bad_rows, columns=columns)]
@@ -154,15 +216,23 @@ def run_embedded(matcher: Matcher, events: pa.Table | pa.RecordBatchReader, sche
 
 
 def _tables(
-    matcher: Matcher, events: pa.Table | pa.RecordBatchReader, schema: EventSchema, columns: tuple[str, ...] = ()
+    matcher: Matcher,
+    events: pa.Table | pa.RecordBatchReader,
+    schema: EventSchema,
+    columns: tuple[str, ...] = (),
+    read: Collection[str] | None = None,
 ) -> list[pa.Table]:
-    """The matches of each query."""
+    """The matches of each query; of a table only the columns that are `read` are sorted and joined, if they are known."""
     wanted = [only(columns, rows) for rows in matcher.output_schemas]
     if columns:
         matcher.compute_only(columns)
-    ordered = in_stream_order(events, schema) if isinstance(events, pa.Table) else events
+    if isinstance(events, pa.Table):
+        if read is not None and events.num_columns > SHOWN:
+            events = events.select([place for place, name in enumerate(events.column_names) if place < SHOWN or name in read])
+        events = in_stream_order(joined_chunks(events), schema)
+    batches = batches_of(events)
     found: list[list[pa.RecordBatch]] = [[] for _ in wanted]
-    for query, rows in match_batches(matcher, batches_of(ordered)):
+    for query, rows in match_batches(matcher, batches if isinstance(events, pa.Table) else joined_batches(batches)):
         found[query].append(rows.select(wanted[query].names))
         matcher.allowance.collected(bytes_of(found[query][-1]))
     return [pa.Table.from_batches(batches, rows) for batches, rows in zip(found, wanted, strict=True)]

@@ -17,6 +17,8 @@ from kleene.common.errors import DataError, Problem
 
 def plain_events(events: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
     """Events whose columns the engine reads, with the same values."""
+    if all(pa.types.is_primitive(kind) or pa.types.is_string(kind) for kind in events.schema.types):
+        return events
     schema = plain_schema(events.schema)
     if schema.equals(events.schema) and not any(map(pa.types.is_dictionary, schema.types)):
         return events

@@ -20,7 +20,7 @@ SAMPLED = 1 << 18
 def table_statistics(group: PatternGroup, events: pa.Table) -> SharedStatistics:
     """The statistics of the beginning of a table."""
     ordered = in_stream_order(events, group.bound.schema).slice(0, SAMPLED)
-    scan = LeafScan(group, "drop", Metrics(), BadRows(), Noticed())
+    scan = LeafScan(group.tested, "drop", Metrics(), BadRows(), Noticed())
     working = WorkingSet(group.bound.schema, group.columns)
     for batch in ordered.select(list(group.columns)).combine_chunks().to_batches():
         working.add(batch, *scan(batch))

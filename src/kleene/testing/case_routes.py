@@ -81,12 +81,10 @@ def differences(case: Case, outcome: Outcome) -> list[str]:
 def _inspection_differences(expected: Expected, outcome: Outcome) -> list[str]:
     """The differences of the automaton and its runs, if a route shows them."""
     report: list[str] = []
-    if expected.automaton is not None and outcome.automaton is not None:
-        stage, lines = expected.automaton
-        report += _compare_lines("line of the automaton", lines, outcome.automaton[stage])
-    if expected.buffer is not None and outcome.buffer is not None:
-        event, lines = expected.buffer
-        report += _compare_lines("stack", lines, outcome.buffer[event])
+    shown = (("line of the automaton", expected.automaton, outcome.automaton), ("stack", expected.buffer, outcome.buffer))
+    for what, wanted, found in shown:
+        if wanted is not None and found is not None:
+            report += _compare_lines(what, wanted[1], found[wanted[0]])
     if expected.runs is not None and outcome.runs is not None:
         event, runs = expected.runs
         names = runs[0].keys() if runs else ()

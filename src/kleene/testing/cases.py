@@ -333,13 +333,12 @@ def _timestamp(text: str) -> dt.datetime:
     return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
 
 
-def _pairs(text: str, path: Path, number: int) -> dict[str, str]:
+def _pairs(text: str, path: Path, number: int, form: re.Pattern[str] = PAIR) -> dict[str, str]:
     """`a=1 b='x y'` as raw texts by name."""
-    found = {match[1]: match[2] for match in PAIR.finditer(text)}
-    left = PAIR.sub("", text).strip()
+    left = form.sub("", text).strip()
     if left:
         raise _error(path, number, f"expected name=value, found '{left}'")
-    return found
+    return {match[1]: match[2] for match in form.finditer(text)}
 
 
 def _events(block: _Block, settings: _Settings, path: Path) -> list[Row]:
@@ -478,57 +477,38 @@ def _content(block: _Block | None) -> list[tuple[int, str]]:
 
 
 def _expected(found: dict[str, _Block], path: Path) -> Expected:
-    def rows(word: str, make: Callable[[str, int], Any]) -> tuple[Any, ...] | None:
-        if word not in found:
-            return None
-        if not found[word].lines:
-            raise _error(path, found[word].number, f"the '{word}' block is empty; write 'none' if nothing is expected")
-        return tuple(make(line, number) for number, line in _content(found[word]))
-
-    def values(line: str, number: int) -> Row:
-        return {name: value_of(text) for name, text in _pairs(line, path, number).items()}
-
-    count = None
+    known: dict[str, Any] = {}
+    for word, block in found.items():
+        if word in READ and not block.lines:
+            raise _error(path, block.number, f"the '{word}' block is empty; write 'none' if nothing is expected")
+        if word in READ:
+            known[word] = tuple(READ[word](line, path, number) for number, line in _content(block))
     if "count" in found:
         if not found["count"].rest.isdigit():
             raise _error(path, found["count"].number, f"expected 'count N', found 'count {found['count'].rest}'")
-        count = int(found["count"].rest)
-    return Expected(
-        rows("matches", lambda line, number: _labels(line, path, number)),
-        count,
-        rows("returns", values),
-        rows("aggregates", values),
-        _expected_error(found["error"]) if "error" in found else None,
-        rows("plan", lambda line, _: line),
-        **_inspected(found, path, rows),
-        planned=_raw(found, PLANNED) or None,
-    )
-
-
-def _inspected(
-    found: dict[str, _Block], path: Path, rows: Callable[[str, Callable[[str, int], Any]], tuple[Any, ...] | None]
-) -> dict[str, Any]:
-    """The blocks about an automaton and its runs, with what their headings name."""
+        known["count"] = int(found["count"].rest)
     if "automaton" in found and found["automaton"].rest not in STAGES:
         message = f"expected 'automaton {' | '.join(STAGES)}', found 'automaton {found['automaton'].rest}'"
         raise _error(path, found["automaton"].number, message)
-    lines = {
-        "automaton": rows("automaton", lambda line, _: line),
-        "runs": rows("runs", lambda line, number: _run_pairs(line, path, number)),
-        "buffer": rows("buffer", lambda line, _: line),
-    }
-    runs = lines["runs"] or ()
+    runs = known.get("runs", ())
     if any(run.keys() != runs[0].keys() for run in runs):
         raise _error(path, found["runs"].number, "the lines of a 'runs' block must all name the same")
-    return {word: (found[word].rest, content) for word, content in lines.items() if content is not None}
+    known |= {word: (found[word].rest, known[word]) for word in INSPECTED if word in found}
+    error = _expected_error(found["error"]) if "error" in found else None
+    return Expected(**known, error=error, planned=_raw(found, PLANNED) or None)
+
+
+def _values(line: str, path: Path, number: int) -> Row:
+    return {name: value_of(text) for name, text in _pairs(line, path, number).items()}
+
+
+def _line(line: str, _path: Path, _number: int) -> str:
+    return line
 
 
 def _run_pairs(line: str, path: Path, number: int) -> Row:
-    left = RUN_PAIR.sub("", line).strip()
-    if left:
-        raise _error(path, number, f"expected name=value, found '{left}'")
-    pairs = {match[1]: match[2] for match in RUN_PAIR.finditer(line)}
-    return {name: text if name in RUN_TEXTS else value_of(text) for name, text in pairs.items()}
+    pairs = _pairs(line, path, number, RUN_PAIR).items()
+    return {name: text if name in RUN_TEXTS else value_of(text) for name, text in pairs}
 
 
 def _labels(line: str, path: Path, number: int) -> Labels:
@@ -536,6 +516,20 @@ def _labels(line: str, path: Path, number: int) -> Labels:
     for name, text in _pairs(line, path, number).items():
         match[name] = tuple(_names(text[1:-1])) if text.startswith("[") else text
     return match
+
+
+READ: dict[str, Callable[[str, Path, int], Any]] = {
+    "matches": _labels,
+    "returns": _values,
+    "aggregates": _values,
+    "plan": _line,
+    "automaton": _line,
+    "runs": _run_pairs,
+    "buffer": _line,
+}
+"""How a line of each block is read."""
+INSPECTED = ("automaton", "runs", "buffer")
+"""The blocks about an automaton and its runs, whose headings name something."""
 
 
 def _expected_error(block: _Block) -> tuple[str, tuple[str, ...]]:

@@ -11,8 +11,8 @@ Plain and slow on purpose: the tree is walked for every evaluation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 
@@ -79,23 +79,16 @@ def holds(item: Condition, frame: Frame) -> bool:
     """Whether a condition is true for every element its quantifiers range over; unknown is not true. An error is raised only
     if it is true for all the others.
     """
-    if not item.running and not item.each:
-        return truth(item.expression, frame) is True
-    error: DataError | None = None
     later = [range(1, len(_elements(frame, variable))) for variable in item.running]
     every = [range(len(_elements(frame, variable))) for variable in item.each]
-    for choice in product(*later, *every):
-        current = dict(zip(item.running, choice[: len(item.running)], strict=True))
-        each = dict(zip(item.each, choice[len(item.running) :], strict=True))
-        here = Frame(frame.bound, frame.events, frame.types, frame.bindings, current, each)
-        try:
-            if truth(item.expression, here) is not True:
-                return False
-        except DataError as found:
-            error = error or found
-    if error is not None:
-        raise error
-    return True
+    return all_hold(partial(_holds_for, item, frame, choice) for choice in product(*later, *every))
+
+
+def _holds_for(item: Condition, frame: Frame, choice: tuple[int, ...]) -> bool:
+    """Whether a condition is true for a choice of elements, those of the running variables first."""
+    current = dict(zip(item.running, choice, strict=False))
+    each = dict(zip(item.each, choice[len(item.running) :], strict=True))
+    return truth(item.expression, replace(frame, current=current, each=each)) is True
 
 
 def all_hold(asked: Iterable[Callable[[], bool]]) -> bool:
@@ -112,34 +105,21 @@ def all_hold(asked: Iterable[Callable[[], bool]]) -> bool:
     return True
 
 
-def truth(expression: p.Expression, frame: Frame) -> bool | None:
+def truth(expression: p.Expression, frame: Frame, *, negated: bool = False) -> bool | None:
     """The three-valued truth of a condition; unknown is None. An error in an operand of AND (OR) is raised only if no other one
     is false or unknown (true).
+
+    `negated` asks for the truth of NOT, which is pushed to the atoms: one that reads what a type lacks holds negated, too.
     """
-    if isinstance(expression, p.And):
-        return _decided([partial(truth, operand, frame) for operand in expression.operands], every=True)
-    if isinstance(expression, p.Or):
-        return _decided([partial(truth, operand, frame) for operand in expression.operands], every=False)
+    if isinstance(expression, p.And | p.Or):
+        every = isinstance(expression, p.And) != negated
+        return _decided([partial(truth, operand, frame, negated=negated) for operand in expression.operands], every=every)
     if isinstance(expression, p.Not):
-        return _untruth(expression.operand, frame)
+        return truth(expression.operand, frame, negated=not negated)
     if _reads_lacking(expression, frame):
         return True
     result = value(expression, frame)
-    return None if result is None else bool(result)
-
-
-def _untruth(expression: p.Expression, frame: Frame) -> bool | None:
-    """The truth of NOT expression, which is pushed to the atoms: one that reads what a type lacks holds negated, too."""
-    if isinstance(expression, p.And):
-        return _decided([partial(_untruth, operand, frame) for operand in expression.operands], every=False)
-    if isinstance(expression, p.Or):
-        return _decided([partial(_untruth, operand, frame) for operand in expression.operands], every=True)
-    if isinstance(expression, p.Not):
-        return truth(expression.operand, frame)
-    if _reads_lacking(expression, frame):
-        return True
-    result = value(expression, frame)
-    return None if result is None else not result
+    return None if result is None else bool(result) != negated
 
 
 def _decided(operands: Sequence[Callable[[], bool | None]], *, every: bool) -> bool | None:
@@ -154,21 +134,14 @@ def _decided(operands: Sequence[Callable[[], bool | None]], *, every: bool) -> b
     hidden = (False in found or None in found) if every else True in found
     if error is not None and not hidden:
         raise error
-    return _all(iter(found)) if every else _any(iter(found))
+    return _combined(found, every=every)
 
 
-def _all(parts: Iterator[bool | None]) -> bool | None:
-    found = list(parts)
-    if False in found:
-        return False
-    return None if None in found else True
-
-
-def _any(parts: Iterator[bool | None]) -> bool | None:
-    found = list(parts)
-    if True in found:
-        return True
-    return None if None in found else False
+def _combined(found: Sequence[bool | None], *, every: bool) -> bool | None:
+    """AND (every) or OR of truths: one that decides, else unknown if one is."""
+    if (not every) in found:
+        return not every
+    return None if None in found else every
 
 
 def _reads_lacking(expression: p.Expression, frame: Frame) -> bool:
@@ -198,16 +171,15 @@ def _positions(node: p.Attribute | p.Aggregate, frame: Frame) -> tuple[int, ...]
     """The events that a reference reads, in order."""
     elements = _elements(frame, node.variable)
     i = frame.current.get(node.variable, len(elements))
-    if node.element is p.Element.FIRST:
-        return elements[:1]
-    if node.element is p.Element.LAST:
-        return elements[-1:]
-    if node.element is p.Element.CURRENT:
-        return elements[i : i + 1]
-    if node.element is p.Element.PREVIOUS:
-        return elements[i - 1 : i]
-    if node.element is p.Element.SO_FAR:
-        return elements[:i]
+    read = {
+        p.Element.FIRST: elements[:1],
+        p.Element.LAST: elements[-1:],
+        p.Element.CURRENT: elements[i : i + 1],
+        p.Element.PREVIOUS: elements[i - 1 : i],
+        p.Element.SO_FAR: elements[:i],
+    }
+    if node.element in read:
+        return read[node.element]
     if isinstance(node, p.Attribute) and node.variable in frame.each:
         index = frame.each[node.variable]
         return elements[index : index + 1]
@@ -239,11 +211,11 @@ def value(expression: p.Expression, frame: Frame) -> Value:
         case p.In(operand, items):
             assert not isinstance(items, p.Name), "parameters are literals in a bound query"
             left_value = value(operand, frame)
-            return _any(functions.compare("=", left_value, value(item, frame)) for item in items)
+            return _combined([functions.compare("=", left_value, value(item, frame)) for item in items], every=False)
         case p.Between(operand, low, high):
             tested = value(operand, frame)
             bounds = ((">=", low), ("<=", high))
-            return _all(functions.compare(symbol, tested, value(bound, frame)) for symbol, bound in bounds)
+            return _combined([functions.compare(symbol, tested, value(bound, frame)) for symbol, bound in bounds], every=True)
         case p.Like(operand, pattern):
             return functions.like(value(operand, frame), value(pattern, frame))
         case p.IsNull(operand):
@@ -258,14 +230,11 @@ def value(expression: p.Expression, frame: Frame) -> Value:
 
 def _compute(expression: p.Expression, frame: Frame) -> None:
     """Computes all that is in a condition which is a value: inside an atom, and in RETURN, every error counts."""
-    match expression:
-        case p.And(operands) | p.Or(operands):
-            for operand in operands:
-                _compute(operand, frame)
-        case p.Not(operand):
-            _compute(operand, frame)
-        case _:
-            truth(expression, frame)
+    if not isinstance(expression, p.And | p.Or | p.Not):
+        truth(expression, frame)
+        return
+    for operand in p.children(expression):
+        _compute(operand, frame)
 
 
 def _call_value(node: p.Call, frame: Frame) -> Value:

@@ -41,7 +41,7 @@ def matches(bound: BoundQuery, events: Sequence[Mapping[str, Value]], *, ties: T
     for branch in bound.branches:
         for chosen in _positive_matches(stream, branch):
             if all_hold((partial(_conditions_hold, stream, branch, chosen), partial(_is_spared, stream, branch, chosen))):
-                found[_as_match(branch, chosen)] = None
+                found[Match(tuple(sorted(bindings_of(branch, chosen).items())))] = None
     ordered = sorted(found, key=lambda match: _output_order(stream, match))
     return _non_overlap(stream, ordered) if bound.query.output is Output.NON_OVERLAP else ordered
 
@@ -71,10 +71,6 @@ def _conditions_hold(stream: Stream, branch: Branch, chosen: tuple[Elements, ...
 
 def _is_spared(stream: Stream, branch: Branch, chosen: tuple[Elements, ...]) -> bool:
     return not negated(stream, branch, chosen)
-
-
-def _as_match(branch: Branch, chosen: tuple[Elements, ...]) -> Match:
-    return Match(tuple(sorted(bindings_of(branch, chosen).items())))
 
 
 def _output_order(stream: Stream, match: Match) -> tuple[Value, ...]:

@@ -21,21 +21,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import MatchAggregate
-from kleene.pattern.predicates import (
-    Aggregate,
-    Attribute,
-    Element,
-    Expression,
-    Length,
-    Literal,
-    Name,
-    Negate,
-    transform,
-    walk,
-)
 from kleene.testing.evaluate import Condition, Frame, attribute, truth
 from kleene.testing.functions import Value, call, checked, plain
 from kleene.testing.oracle_branch import Match, extremes
@@ -94,11 +83,11 @@ def aggregate_rows(
 
 def _live_by_trigger(stream: Stream, matches_of: MatchesOf) -> dict[int, list[Live]]:
     """For every trigger the matches to choose from: all, or those of the stream up to it when negation looks ahead."""
-    triggers = [p for p in stream.sorted_positions if _is_trigger(stream, p)]
+    triggers = [at for at in stream.sorted_positions if _is_trigger(stream, at)]
     if not _looks_ahead(stream):
         everything = _live(stream, matches_of(stream.events))
         return dict.fromkeys(triggers, everything)
-    return {p: _live(stream, _matches_until(stream, stream.order[p], matches_of)) for p in triggers}
+    return {at: _live(stream, _matches_until(stream, stream.order[at], matches_of)) for at in triggers}
 
 
 def _looks_ahead(stream: Stream) -> bool:
@@ -108,12 +97,12 @@ def _looks_ahead(stream: Stream) -> bool:
 
 def _matches_until(stream: Stream, last: OrderKey, matches_of: MatchesOf) -> list[Match]:
     """The matches of the events up to a place in the stream order, at their positions in the whole list."""
-    kept = [p for p in range(len(stream.events)) if stream.order[p][: len(last)] <= last]
+    kept = [at for at in range(len(stream.events)) if stream.order[at][: len(last)] <= last]
 
     def original(found: int | tuple[int, ...]) -> int | tuple[int, ...]:
         return tuple(kept[q] for q in found) if isinstance(found, tuple) else kept[found]
 
-    found = matches_of([stream.events[p] for p in kept])
+    found = matches_of([stream.events[at] for at in kept])
     return [Match(tuple((name, original(at)) for name, at in match.bindings)) for match in found]
 
 
@@ -133,29 +122,29 @@ def _completed(stream: Stream, item: Live, trigger: int) -> bool:
     return stream.within(item.first, trigger, item.key)
 
 
-def _is_trigger(stream: Stream, p: int) -> bool:
-    if merge(stream.start_key, stream.keys[p]) is None:
+def _is_trigger(stream: Stream, at: int) -> bool:
+    if merge(stream.start_key, stream.keys[at]) is None:
         return False
     for branch in stream.bound.branches:
         followed = {i for i, _ in branch.order}
         last = [event for index, event in enumerate(branch.positives) if index not in followed]
-        if any(stream.types[p] in event.types and _passes_alone(stream, event, p) for event in last):
+        if any(stream.types[at] in event.types and _passes_alone(stream, event, at) for event in last):
             return True
     return False
 
 
-def _passes_alone(stream: Stream, event: Event, p: int) -> bool:
+def _passes_alone(stream: Stream, event: Event, at: int) -> bool:
     """Whether an event satisfies the predicates on one component alone; of a Kleene component those on every element."""
-    bindings: dict[str, int | tuple[int, ...]] = {event.variable: (p,) if event.is_kleene else p}
+    bindings: dict[str, int | tuple[int, ...]] = {event.variable: (at,) if event.is_kleene else at}
     alone = (item for item in stream.conditions if item.variables <= {event.variable})
     return stream.all_hold((item for item in alone if not event.is_kleene or _on_each(item)), bindings)
 
 
 def _on_each(item: Condition) -> bool:
-    if any(isinstance(node, Length | Aggregate) for node in walk(item.expression)):
+    if any(isinstance(node, p.Length | p.Aggregate) for node in p.walk(item.expression)):
         return False
-    nodes = [node for node in walk(item.expression) if isinstance(node, Attribute)]
-    return not item.running and all(node.element in (Element.EACH, Element.SINGLE) for node in nodes) and bool(item.each)
+    nodes = [node for node in p.walk(item.expression) if isinstance(node, p.Attribute)]
+    return not item.running and all(node.element in (p.Element.EACH, p.Element.SINGLE) for node in nodes) and bool(item.each)
 
 
 def _group(stream: Stream, key: Key) -> Group:
@@ -217,7 +206,7 @@ def _value(stream: Stream, item: MatchAggregate, found: Sequence[Match]) -> Valu
     values: list[Value] = []
     for match in found:
         at = dict(match.bindings).get(item.variable, ())
-        values.extend(attribute(frame, p, item.attribute) for p in (at if isinstance(at, tuple) else (at,)))
+        values.extend(attribute(frame, q, item.attribute) for q in (at if isinstance(at, tuple) else (at,)))
     known = [value for value in values if value is not None]
     if item.function == "count":
         return len(known)
@@ -236,11 +225,11 @@ def _having(stream: Stream, row: AggregateRow) -> bool:
         return True
     known = {**dict(zip(stream.bound.query.group_by, row.group, strict=True)), **row.values}
 
-    def fill(node: Expression) -> Expression:
-        if not isinstance(node, Name):
+    def fill(node: p.Expression) -> p.Expression:
+        if not isinstance(node, p.Name):
             return node
-        filled = Literal(known[node.name])
+        filled = p.Literal(known[node.name])
         # A sum beyond 64 bits is an error of the atom that reads it.
-        return filled if not isinstance(filled.value, int) or -(2**63) <= filled.value < 2**63 else Negate(Negate(filled))
+        return filled if not isinstance(filled.value, int) or -(2**63) <= filled.value < 2**63 else p.Negate(p.Negate(filled))
 
-    return truth(transform(having, fill), Frame(stream.bound, stream.events, stream.types, {})) is True
+    return truth(p.transform(having, fill), Frame(stream.bound, stream.events, stream.types, {})) is True

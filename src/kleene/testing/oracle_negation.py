@@ -7,46 +7,41 @@ the interval.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 
-from kleene.common.errors import DataError
 from kleene.pattern.normalize import Branch, Negative
-from kleene.testing.evaluate import all_hold
+from kleene.testing.evaluate import Bindings, Condition, all_hold
 from kleene.testing.oracle_branch import Elements, bindings_of, extremes
 from kleene.testing.oracle_stream import Key, Stream, merge, merge_all
 
 
 def negated(stream: Stream, branch: Branch, chosen: tuple[Elements, ...]) -> bool:
     """Whether some negative component occurs in its interval; an error is raised only if none surely does."""
-    return not all_hold(partial(_is_absent, stream, branch, chosen, negative) for negative in branch.negatives)
+    possible = (found for negative in branch.negatives for found in _possible(stream, branch, chosen, negative))
+    return not all_hold(partial(_is_no_occurrence, stream, *found) for found in possible)
 
 
-def _is_absent(stream: Stream, branch: Branch, chosen: tuple[Elements, ...], negative: Negative) -> bool:
-    return not _occurs(stream, branch, chosen, negative)
+def _is_no_occurrence(stream: Stream, conditions: Sequence[Condition], bindings: Bindings) -> bool:
+    return not stream.all_hold(conditions, bindings)
 
 
-def _occurs(stream: Stream, branch: Branch, chosen: tuple[Elements, ...], negative: Negative) -> bool:
+def _possible(
+    stream: Stream, branch: Branch, chosen: tuple[Elements, ...], negative: Negative
+) -> Iterator[tuple[Sequence[Condition], Bindings]]:
+    """The events that occur in the interval if they satisfy the conditions of the negative component, as (these, bindings)."""
     key = merge_all(stream.start_key, (stream.keys[q] for elements in chosen for q in elements))
     assert key is not None
     bindings = bindings_of(branch, chosen)
     known = {*bindings, negative.event.variable}
     conditions = [c for c in stream.conditions if negative.event.variable in c.variables and c.variables <= known]
-    error: DataError | None = None
     for p in stream.sorted_positions:
         if stream.types[p] not in negative.event.types or merge(key, stream.keys[p]) is None:
             continue
         if any(p in elements for elements in chosen):
             continue  # it means an event that the match does not bind
         if _in_interval(stream, chosen, negative, key, p):
-            occurrence = {**bindings, negative.event.variable: p}
-            try:
-                if stream.all_hold(conditions, occurrence):
-                    return True
-            except DataError as found:
-                error = error or found
-    if error is not None:
-        raise error
-    return False
+            yield conditions, {**bindings, negative.event.variable: p}
 
 
 def _in_interval(stream: Stream, chosen: tuple[Elements, ...], negative: Negative, key: Key, p: int) -> bool:

@@ -42,9 +42,7 @@ def accepting_runs(stream: Stream, branch: Branch) -> Iterator[tuple[Elements, .
     live: list[Run] = []
     found: dict[tuple[Elements, ...], None] = {}
     for event in stream.sorted_positions:
-        advanced: list[Run] = []
-        for run in live:
-            advanced.extend(automaton.step(run, event))
+        advanced = [moved for run in live for moved in automaton.step(run, event)]
         started = automaton.begin(Run((), stream.start_key), event)
         if started is not None:
             advanced.append(started)

@@ -170,6 +170,6 @@ def test_every_conjunct_of_random_queries_is_on_some_edge() -> None:
             present = {event.variable for event in branch.positives}
             basic = state_graph(bound, branch, optimized=False)
             written = {conjunct for edge in basic.edges for conjunct in edge.formula.conjuncts}
-            own = {item.expression for item in compile_automaton(bound, branch).conditions() if item.variables <= present}
+            own = {item.expression for _, _, item in compile_automaton(bound, branch).sites if item.variables <= present}
             assert own <= written
             assert basic.states == state_graph(bound, branch).states

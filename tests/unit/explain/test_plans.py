@@ -238,6 +238,25 @@ def test_counters_in_full() -> None:
                 "window of 9: counts of segments on two stacks: the cost of an event does not grow with the live start events",
             ],
         ),
+        (
+            "PATTERN SEQ(A a, B b, !(N n), C c) WHERE c.x > b.x AND [k] AGG COUNT WITHIN 9",
+            None,
+            [
+                "prefixes of a, b, no n, c",
+                "sums over pairs with b.x < c.x, by the order of the values",
+                "window of 9: what a start event adds to the sums is taken back when it expires",
+                "counters for each k, whose values are added up",
+            ],
+        ),
+        (
+            "PATTERN SEQ(A a, B b) WHERE a.x != b.k AGG COUNT",
+            None,
+            [
+                "prefixes of a, b",
+                "sums over pairs with a.x != b.k, by the order of the values",
+                "no window: one set of counters, nothing expires",
+            ],
+        ),
     ],
 )
 def test_what_counters_count(text: str, plan: Any, lines: list[str]) -> None:
@@ -247,8 +266,29 @@ def test_what_counters_count(text: str, plan: Any, lines: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "reasons"),
     [
-        ("PATTERN SEQ(A a, B b) WHERE a.x < b.x AND b.k > 1 AGG COUNT WITHIN 9", ["a.x < b.x compares events"]),
-        ("PATTERN SEQ(A a, B b, C c) WHERE a.k = b.k AGG COUNT WITHIN 9", ["a.k = b.k compares events"]),
+        (
+            "PATTERN SEQ(A a, B b) WHERE a.x < b.x + 1 AGG COUNT WITHIN 9",
+            ["a.x < b.x + 1 compares events, and a.x < b.x + 1 may leave 64 bits"],
+        ),
+        (
+            "PATTERN SEQ(A a, B b) WHERE b.x * 2.5 - a.x > 1 AGG COUNT WITHIN 9",
+            ["b.x * 2.5 - a.x > 1 compares events, not one value of each"],
+        ),
+        (
+            "PATTERN SEQ(A a, B b, C c) WHERE a.k = c.k AGG COUNT WITHIN 9",
+            ["a.k = c.k compares events, not one value of each of two neighbours"],
+        ),
+        (
+            "PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x AGG COUNT WITHIN 9",
+            ["a.x < b.x compares events, and so does another", "b.x < c.x compares events, and so does another"],
+        ),
+        (
+            "PATTERN SEQ(A a, B b, !(N n)) WHERE a.x < b.x AGG COUNT, MAX(b.x) AS m WITHIN 9",
+            [
+                "a.x < b.x compares events, and 'n' is forbidden elsewhere than between these",
+                "a.x < b.x compares events, and of MAX(b.x) no part can be taken back",
+            ],
+        ),
         (
             "PATTERN SEQ(A+ a[], B b) WHERE skip_till_next_match(a[], b) { } AGG COUNT WITHIN 9 EVENTS",
             [
@@ -395,7 +435,8 @@ def test_aggregates_compare_counters_and_matches() -> None:
     ("text", "names"),
     [
         ("PATTERN SEQ(A a, C c) AGG COUNT", ["counters (no window)"]),
-        ("PATTERN SEQ(A a, C c) WHERE a.x < c.x AGG COUNT WITHIN 20", ["eager"]),
+        ("PATTERN SEQ(A a, C c) WHERE a.x < c.x AGG COUNT WITHIN 20", ["counters (pairs)"]),
+        ("PATTERN SEQ(A a, C c) WHERE a.x < c.x AGG MAX(a.x) WITHIN 20", ["eager"]),
         ("PATTERN SEQ(A+ a[], C c) WHERE skip_till_next_match { a[i].x > a[i-1].x } AGG COUNT WITHIN 20", ["matches"]),
     ],
 )

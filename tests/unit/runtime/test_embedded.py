@@ -15,7 +15,16 @@ from kleene.common.columns import KEPT_NUMBERS, row_numbers
 from kleene.engine.matches.output import MatchWriter
 from kleene.interfaces.options import options_of
 from kleene.plan.options import PRESETS
-from kleene.runtime.embedded import batches_of, in_stream_order, match_batches, rows_of
+from kleene.runtime.embedded import (
+    JOINED_BYTES,
+    SMALL,
+    batches_of,
+    in_stream_order,
+    joined_batches,
+    joined_chunks,
+    match_batches,
+    rows_of,
+)
 
 ROLES: dict[str, Any] = {"time": "ts", "type": "type"}
 WINDOW = 50
@@ -288,3 +297,31 @@ def test_numbers_of_rows_are_shared_and_right() -> None:
     kleene.query(SOME_COLUMNS["automaton"]).match(stream(900), **TIES)
     assert row_numbers(1_000).tolist() == list(range(1_000)), "somebody has written to them"
     assert row_numbers(KEPT_NUMBERS + 1)[-1] == KEPT_NUMBERS
+
+
+def test_small_batches_are_joined_and_large_ones_stay_as_they_are() -> None:
+    events = pa.table({"ts": range(3 * SMALL), "type": ["A", "B", "C"] * SMALL})
+    small = pa.Table.from_batches(events.to_batches(max_chunksize=100))
+    assert joined_chunks(small).column("ts").num_chunks == 1
+    assert joined_chunks(events) is events
+    sizes = [7, 0, 100, SMALL, 5, SMALL - 1, 1, 0]
+    pieces = [events.slice(sum(sizes[:place]), size).combine_chunks().to_batches() for place, size in enumerate(sizes)]
+    given = [batch for piece in pieces for batch in piece]
+    joined = list(joined_batches(given))
+    assert [batch.num_rows for batch in joined] == [107, SMALL, SMALL + 4, 1]
+    assert joined[1] is next(batch for batch in given if batch.num_rows == SMALL)
+    assert pa.Table.from_batches(joined) == events.slice(0, sum(sizes))
+    wide = [pa.record_batch({"x": [bytes(JOINED_BYTES // 5)]})] * 6
+    assert [batch.num_rows for batch in joined_batches(wide)] == [4, 2]
+
+
+def test_chunks_of_a_table_and_columns_that_nothing_reads_change_no_match() -> None:
+    rows = [(number, "AB"[number % 2], number % 3, str(number)) for number in (*range(60), 3, 3)]
+    names = ("ts", "type", "k", *(f"c{number}" for number in range(9)), "last")
+    events = pa.table({name: [row[min(place, 3)] for row in rows] for place, name in enumerate(names)})
+    chunks = pa.concat_tables([events.slice(number, 1) for number in range(events.num_rows)])
+    for text in (QUERIES["keyed"], "PATTERN SEQ(A a, B b) WHERE [k] WITHIN 9 RETURN b.last AS found"):
+        query = kleene.query(text)
+        whole = query.match(events, time="ts", type="type").sort_by("match_id")
+        assert whole.num_rows
+        assert query.match(chunks, time="ts", type="type").sort_by("match_id") == whole

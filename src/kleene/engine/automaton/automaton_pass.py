@@ -17,12 +17,12 @@ from kleene.engine.automaton.kernels.nfa import run_automaton
 from kleene.engine.automaton.match_limits import Limited
 from kleene.engine.automaton.run_buffer import MatchReader, RunBuffer
 from kleene.engine.automaton.run_program import build_programs
+from kleene.engine.events.magnitudes import may_overflow
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.failing import condition_overflow
 from kleene.engine.matcher import Metrics
 from kleene.engine.matches.matches import Matches
 from kleene.engine.passes.filter_values import fill_columns
-from kleene.engine.passes.magnitudes import may_overflow
 from kleene.engine.passes.working_pass import WorkingPass
 from kleene.pattern.policies import Output, Strategy
 from kleene.plan.patterns import NfaPlan

@@ -199,7 +199,7 @@ class CompressedWriter:
         number = rows.ends.size - 1
         event_columns = {name: events.gather(name, places) for name in self._columns}
         structs = pa.StructArray.from_arrays(list(event_columns.values()), fields=list(self._struct))
-        known = hashes.of_events(places, event_columns).view(np.int64)
+        known, at = hashes.at(places, event_columns.__getitem__)
         fields = [*nodes]
         fields[COMPONENT] = fields[COMPONENT].astype(np.int16)
         variables = [{"name": name, "kleene": kleene} for name, kleene in self._variables]
@@ -211,7 +211,7 @@ class CompressedWriter:
             pa.repeat(pa.scalar(self._time), number),
             pa.repeat(pa.scalar(variables, pa.list_(VARIABLE)), number),
             _lists(rows.events, structs),
-            _lists(rows.events, pa.array(known)),
+            _lists(rows.events, pa.array(known.take(at).view(np.int64))),
             pa.repeat(pa.scalar(self._seed, pa.int64()), number),
             _lists(node_offsets, _structs(fields, NODE)),
             _lists(rows.ends, _structs(list(ends.astype(np.int32)), END)),

@@ -12,6 +12,9 @@ event changes side by side, so it is one addition of four, without a branch, and
 that of the patterns read backwards, with both directions exchanged. What the back has at a trigger is noted, and the values are
 computed for hundreds of triggers at a time.
 
+A comparison of two neighbours is counted by the order of its values, in sums over pairs that are taken back as events expire
+(`pairs`): by differences, so only what is exact.
+
 Marking (the paper's SEM) keeps the cells of prefixes (PreCntr) for each live start event instead, side by side, so that one
 operation runs over all of them. Both know cells by content: what two queries have in common is one cell.
 """

@@ -43,6 +43,12 @@ class Room:
             self._tests, *self._asking, pending, self._seen, self._positions, *places, self._bases, self._values, self._floats
         )
 
+    def again(self) -> Asked:
+        """What kernels take that go over the events once for each slot."""
+        self._seen.fill(-1)
+        self._positions.fill(0)
+        return self.asked()
+
     def points(self) -> list[Points]:
         """What was written, for each query."""
         found = []

@@ -11,6 +11,7 @@ A row is written when a later instant has been seen: every one of simultaneous t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,8 @@ from kleene.engine.counting.kernels import counting, marking, prefixes, trie_cou
 from kleene.engine.counting.kernels.tables import Counts, Events, Front, Leading, Period, Questions, Weights
 from kleene.engine.counting.kernels.totals import Span
 from kleene.engine.counting.marked_program import MarkedProgram, build_marked
-from kleene.engine.counting.program import Slot, build_program, mask_of
+from kleene.engine.counting.pairs import Pairs
+from kleene.engine.counting.program import Slot, Wanted, build_program, mask_of
 from kleene.engine.counting.totals import Division, Points, Rows, add_up, in_order, start_values
 from kleene.engine.counting.trie_program import aligned, build_trie, notes_of
 from kleene.engine.counting.values import (
@@ -78,7 +80,7 @@ class CounterMatcher(WorkingMatcher):
         self.output_schemas = tuple(writer.schema for writer in self._writers)
         self._written = LONG_AGO
         """Rows of instants before this one have been written."""
-        carries = shared.window is None and not any(plan.compares_texts for plan in shared.plans)
+        carries = shared.window is None and not any(plan.needs_events for plan in shared.plans)
         self._carried = Carried() if carries else None
         self._key_types = [widen(pa.nulls(0, events.field(name).type)).type for name in shared.partition]
 
@@ -294,6 +296,8 @@ class CounterPass:
     def _run(self) -> tuple[list[Points], list[Points]]:
         """The values at triggers and after expiries, for each query."""
         wanted = self._program.wanted
+        if self._shared.plans[0].compared is not None:
+            return self._of_pairs(self._shared.plans[0], wanted[0])
         triggers = self._room([item.triggers for item in wanted])
         expiries = self._room([item.starts if self._expiring else 0 for item in wanted])
         if self._shared.window is None:
@@ -301,6 +305,17 @@ class CounterPass:
         else:
             self._count_window(self._shared.window, triggers, expiries)
         return triggers.points(), expiries.points()
+
+    def _of_pairs(self, plan: CounterPlan, wanted: Wanted) -> tuple[list[Points], list[Points]]:
+        """The same for a query that compares two events: by sums over pairs, which are made one after the other."""
+        single = build_program((replace(wanted, slots=(Slot(counting.TOTAL),)),), len(self._shared.scanned), False)
+        masks = wanted.triggers, wanted.starts if self._expiring else 0
+        rooms = [Room(single, [mask], [self._tallies.passing(mask)], len(self._shared.scanned)) for mask in masks]
+        since = LONG_AGO if any(self._added) else self._since
+        period = Period(self._shared.window or 0, since, self._until, self._expiring)
+        pairs = Pairs(plan, self._working, self._groups, self._events, self._allowance)
+        triggered, expired = pairs.points(wanted.slots, self._weights, period, rooms)
+        return [triggered], [expired]
 
     def _room(self, masks: list[int]) -> Room:
         """Room for values at the events that pass a test of a mask, for each query."""
@@ -428,7 +443,8 @@ class CounterPass:
     def _count_all(self, room: Room) -> None:
         program = self._program
         carried = Carried() if self._carried is None else self._carried
-        if len(carried) or (self._carried is not None and self._until < EVER):
+        goes_on = self._carried is not None and self._until < EVER
+        if len(carried) or goes_on:
             for plan in self._shared.plans:
                 require_stable(plan, self._working, self._ts.size)
         cells, floats = carried.started(program, self._numbers)
@@ -436,7 +452,7 @@ class CounterPass:
         if any(self._added):
             self._before = [start_values(program, query, cells, floats) for query in range(len(program.wanted))]
         known = self._first
-        before, float_before = cells[: known.size].copy(), floats[: known.size].copy().view(np.int64)
+        before = (cells[: known.size].copy(), floats[: known.size].copy()) if goes_on else None
         prefixes.count_all(
             self._events,
             self._since if not any(self._added) else LONG_AGO,
@@ -447,10 +463,9 @@ class CounterPass:
             program.values,
             room.asked(),
         )
-        if self._carried is not None:
-            differ = (cells[: known.size] != before).any(axis=1) | (floats[: known.size].view(np.int64) != float_before).any(
-                axis=1
-            )
+        if before is not None:
+            differ = (cells[: known.size] != before[0]).any(axis=1)
+            differ |= (floats[: known.size].view(np.int64) != before[1].view(np.int64)).any(axis=1)
             changed = np.flatnonzero(differ & (known >= 0))
             carried.keep(self._keys, known[changed], self._numbers[changed], cells[changed], floats[changed])
 

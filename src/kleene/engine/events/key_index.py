@@ -33,6 +33,8 @@ class KeyIndex:
 
     def find(self, columns: Sequence[pa.Array], count: int) -> Array:
         """The numbers of keys, given by rows of columns; -1 for those that are not known."""
+        if self.count == 0:
+            return np.full(count, -1)
         first, second = self._hashed(columns, count)
         found = np.empty(count, np.int64)
         keyed.find_keys(first, second, self._hashes[0], self._hashes[1], self._table, found)

@@ -1,7 +1,7 @@
 """The columns of a working set in the order in which construction reads it: grouped by partition.
 
 Matches of one partition lie together, so reading their events in this order stays in cache. A column is brought into it when
-enough of it is read to pay for that; until then single values are taken from where they are.
+half as many of its values have been read as it has; until then single values are taken from where they are.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from kleene.engine.events.grouping import Groups
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.kernels.rows import gather
 
-WORTH_PLACING = 4
-"""A column is placed when at least one in this many of its values have been read."""
-
 
 class PlacedColumns:
     """Columns by place; see `kleene.engine.events.grouping.Groups`."""
@@ -26,6 +23,8 @@ class PlacedColumns:
         self._working = working
         self._groups = groups
         self._read: dict[str, int] = {}
+        self._found = (np.empty(0, np.int64),) * 3
+        """The places that were looked up last, their rows, and where in the input these are."""
         times = working.times(groups.ts)
         self._columns: dict[str, pa.Array] = {} if times is None else {working.time: times}
 
@@ -51,14 +50,18 @@ class PlacedColumns:
         """A column and the rows of it that hold the values at the given places."""
         if name in self._columns:
             return self._columns[name], places
-        return self._working.source(name, self._groups.order.take(places))
+        column, where = self._working.held(name)
+        if self._found[0] is not places:
+            rows = places if self._groups.is_one else self._groups.order.take(places)
+            self._found = places, rows, rows if where is None else where.take(rows)
+        return column, self._found[1 if where is None else 2]
 
     def gather(self, name: str, places: Array) -> pa.Array:
         """A column's values at the given places."""
         self._read[name] = self._read.get(name, 0) + places.size
-        if name in self._columns or self._read[name] * WORTH_PLACING > len(self):
-            return take_places(self.column(name), places)
-        return self._working.gather(name, self._groups.order.take(places))
+        if 2 * self._read[name] > len(self):
+            self.column(name)
+        return take_places(*self.source(name, places))
 
 
 def take_places(column: pa.Array, places: Array) -> pa.Array:

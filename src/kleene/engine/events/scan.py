@@ -1,13 +1,16 @@
 """The bottom of every plan: which rows matter, to which components, and which rows are bad.
 
-Type tests go through a table from type code to component mask, so their cost does not grow with the number of types;
-predicates on single events are evaluated only on rows of their component's types.
+Type tests go through a table from type code to component mask, so their cost does not grow with the number of types. Conditions
+on single events are put together by what they read (`conditions.py`), so that those which compare one column with constants
+cost what one of them does; all others are evaluated only on rows of their component's types.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,9 +20,12 @@ import pyarrow.compute as pc
 from kleene.common.arrays import Array
 from kleene.common.columns import row_numbers, select, unchecked_times, view
 from kleene.common.errors import DataError
+from kleene.engine.events.conditions import EventCondition, Part, in_order, parts_of
+from kleene.engine.events.constants import text_buffers, text_table
+from kleene.engine.events.kernels.constants import select_by_text
 from kleene.engine.expressions.failing import Noticed, condition_overflow
-from kleene.engine.expressions.vectorized import Evaluator, as_text
-from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL, SLOTS, keep_where, select_by_text, select_by_type, text_slot
+from kleene.engine.expressions.vectorized import as_text, lacking_types, widen
+from kleene.engine.kernels.rows import ABOVE, BELOW, EQUAL, keep_where, select_by_type
 from kleene.engine.matcher import BadRows, Metrics
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Event
@@ -27,6 +33,9 @@ from kleene.pattern.predicates import Arithmetic, Attribute, Comparison, Express
 
 UNDECLARED = -1
 """The mask of a type that is NULL or that a declared schema does not list."""
+
+FEW = 8
+"""Number of comparisons of one column with integers up to which asking each of them costs less than looking for its class."""
 
 
 class Scan:
@@ -60,7 +69,9 @@ class Scan:
         """The types that matter; any other has the mask `_other`."""
         self._masks = np.array([self._type_mask(name) for name in self._names], np.int64)
         self._other = 0 if declared is None else UNDECLARED
-        self._texts = self._text_table()
+        self._texts = text_table(self._names)
+        self._parts: tuple[pa.Schema, list[_BitPart]] | None = None
+        """What the conditions come to for events of a schema."""
 
     def __call__(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         """(rows, component masks) of the relevant rows, in order; bad rows are rejected, set aside or dropped."""
@@ -85,6 +96,12 @@ class Scan:
             return self._with_irrelevant(batch, rows, masks, aside)
         return rows, masks
 
+    def given(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> tuple[Array, Array]:
+        """What it would find in a batch without bad rows of which the relevant ones are known."""
+        self._metrics.events += batch.num_rows
+        self._metrics.relevant += rows.size
+        return self._with_irrelevant(batch, rows, masks, rows[:0]) if self._keep_irrelevant else (rows, masks)
+
     def _with_irrelevant(self, batch: pa.RecordBatch, rows: Array, masks: Array, aside: Array) -> tuple[Array, Array]:
         """All rows with a time but those set aside: the runtime stack has a cell for every event of the stream."""
         if rows.size == batch.num_rows:
@@ -102,6 +119,8 @@ class Scan:
         if name is None:
             return row_numbers(batch.num_rows), np.full(batch.num_rows, every, np.int64)
         column = batch.column(name)
+        if pa.types.is_large_string(column.type):
+            column = widen(column)
         if pa.types.is_string(column.type) and column.null_count == 0:
             return self._by_text(column)
         if _is_narrow(column):
@@ -138,22 +157,10 @@ class Scan:
         return np.append(by_type, UNDECLARED)
 
     def _by_text(self, column: pa.Array) -> tuple[Array, Array]:
-        offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
-        data = column.buffers()[2]
-        text = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
         rows, masks = np.empty(len(column), np.int64), np.empty(len(column), np.int64)
-        count = select_by_text(offsets, text, *self._texts, self._masks, self._other, rows, masks)
+        with np.errstate(over="ignore"):  # as plain Python
+            count = select_by_text(*text_buffers(column), self._texts, self._masks, self._other, rows, masks)
         return rows[:count], masks[:count]
-
-    def _text_table(self) -> tuple[Array, Array, Array]:
-        """The types that matter as `select_by_text` reads them: slots, offsets, text."""
-        encoded = [name.encode() for name in self._names]
-        slots = np.full(SLOTS + len(encoded), -1, np.int64)
-        for index, text in enumerate(encoded):
-            slot = text_slot(len(text), text[0] if text else 0, text[-1] if text else 0)
-            slots[SLOTS + index], slots[slot] = slots[slot], index
-        offsets = np.cumsum([0, *(len(text) for text in encoded)])
-        return slots, offsets, np.frombuffer(b"".join(encoded), np.uint8)
 
     def _type_mask(self, event_type: str) -> int:
         declared = self._bound.schema.types
@@ -163,36 +170,19 @@ class Scan:
 
     def _by_predicates(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> Array | None:
         """Clears the bits of components whose predicates do not hold, in place; gives where one fails and no other is false."""
-        failed: Array | None = None
-        for index, predicates in enumerate(self._predicates):
-            if not predicates:
-                continue
-            bit = 1 << index
-            plain = [compared for item in predicates if (compared := self._compared(item, batch)) is not None]
-            for values, test in plain:
-                keep_where(values, rows, *test, masks, bit)
-            if len(plain) == len(predicates):
-                continue
-            positions = np.flatnonzero(masks & bit)
-            own = rows[positions]
-            failing: Array | None = None
-            for predicate in predicates:
-                if self._compared(predicate, batch) is None:
-                    held, fails = self._judged(predicate, batch, own)
-                    masks[positions[~held]] &= ~bit
-                    if fails is not None or failing is not None:
-                        fails = np.zeros(held.size, bool) if fails is None else fails
-                        kept = held | fails
-                        failing = (fails if failing is None else failing | fails)[kept]
-                        positions, own = positions[kept], own[kept]
-                    else:
-                        positions, own = positions[held], own[held]
-            if failing is not None and failing.any():
-                if self._noticed is None:
-                    raise condition_overflow(self._bound.query.name)
-                failed = np.zeros(rows.size, bool) if failed is None else failed
-                failed[positions[failing]] = True
-        return failed
+        if self._parts is None or self._parts[0] != batch.schema:
+            self._parts = batch.schema, [_BitPart(part) for part in parts_of(self._bound, self._predicates, batch.schema)]
+        waiting = [part.part.conditions for part in self._parts[1] if not part.narrow(batch, rows, masks)]
+        failing: Array | None = None
+        for condition in in_order(chain(*waiting)):
+            failing = _narrow_by(condition, batch, rows, masks, failing)
+        if failing is None:
+            return None
+        failing &= masks
+        if failing.any() and self._noticed is None:
+            raise condition_overflow(self._bound.query.name)
+        masks ^= failing
+        return np.asarray(failing != 0)
 
     def _note(self, batch: pa.RecordBatch, rows: Array) -> None:
         """Tells of events that stay though a predicate on them left 64 bits."""
@@ -200,23 +190,6 @@ class Scan:
             schema = self._bound.schema
             times = unchecked_times(select(batch.column(schema.time), rows), schema.time_unit)
             self._noticed.note_time(int(times.max()))
-
-    def _compared(self, predicate: Expression, batch: pa.RecordBatch) -> tuple[Array, tuple[int, int, int]] | None:
-        """What `keep_where` needs to decide a predicate: the commonest ones compare an integer with a constant."""
-        test = integer_test(predicate)
-        if test is None:
-            return None
-        attribute, *numbers = test
-        column = batch.column(attribute.name)
-        small = pa.types.is_signed_integer(column.type) and column.type.bit_width <= 32
-        if column.null_count or not (small or (column.type == pa.int64() and not numbers[2])):
-            return None
-        if any(self._bound.lacks(event_type, attribute.name) for event_type in self._bound.component(attribute.variable).types):
-            return None
-        return view(column), (numbers[0], numbers[1], numbers[2])
-
-    def _judged(self, predicate: Expression, batch: pa.RecordBatch, rows: Array) -> tuple[Array, Array | None]:
-        return Evaluator(self._bound, lambda _, name: select(batch.column(name), rows), rows.size).judged(predicate)
 
     def _bad(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> Array | None:
         """The reason why each row is bad ("" for good ones), or None when none is."""
@@ -265,6 +238,99 @@ class Scan:
             taken = batch.take(pa.array(rows[positions]))
             reason = pa.array(bad[positions].tolist(), pa.string())
             self._quarantine.batches.append(taken.append_column("reason", reason))
+
+
+class _BitPart:
+    """A part of the conditions of components, which are bits of masks."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self._bits = _bits(part.tests)
+        self._table: tuple[Array | None, Array] = None, self._bits
+        """What passes, by class, and the bits that this leaves."""
+        tests = [_simple_test(condition) for condition in part.conditions]
+        self._simple = [test for test in tests if test is not None and len(tests) <= FEW]
+        if len(self._simple) < len(tests):
+            self._simple = []
+
+    def narrow(self, batch: pa.RecordBatch, rows: Array, masks: Array) -> bool:
+        """Clears bits, in place; False if each condition is to be judged."""
+        values = _integers(batch, self._simple)
+        if values is not None:
+            for test in self._simple:
+                keep_where(values, rows, test.accepted, test.constant, test.modulus, masks, test.bits)
+            return True
+        concerned = (masks & self._bits) != 0
+        count = int(np.count_nonzero(concerned))
+        most = self.part.on_column and 2 * count > rows.size
+        positions = row_numbers(rows.size) if most else np.flatnonzero(concerned)
+        told = self.part.tell(batch, rows if most else rows.take(positions)) if count else None
+        if told is None:
+            return count == 0
+        if most:
+            masks &= self._left(told[1]).take(told[0])
+        else:
+            masks[positions] &= self._left(told[1]).take(told[0])
+        return True
+
+    def _left(self, passing: Array) -> Array:
+        """The bits that each class leaves."""
+        if self._table[0] is not passing:
+            left = np.full(passing.shape[1], ~self._bits, np.int64)
+            for test, passed in zip(self.part.tests.tolist(), passing, strict=True):
+                left[passed] |= 1 << test
+            self._table = passing, left
+        return self._table[1]
+
+
+def _bits(tests: Iterable[int]) -> Any:
+    return np.int64(sum(1 << int(test) for test in tests))
+
+
+def _narrow_by(
+    condition: EventCondition, batch: pa.RecordBatch, rows: Array, masks: Array, failing: Array | None
+) -> Array | None:
+    """Clears the bits of components where a condition does not hold; adds to those where it fails."""
+    bits = _bits(condition.tests)
+    positions = np.flatnonzero(masks & bits)
+    if positions.size == 0:
+        return failing
+    held, failed = condition.judged(batch, rows.take(positions))
+    if failed is not None:
+        failing = np.zeros(masks.size, np.int64) if failing is None else failing
+        failing[positions[failed]] |= bits
+        held = held | failed
+    masks[positions[~held]] &= ~bits
+    return failing
+
+
+@dataclass(frozen=True, slots=True)
+class _SimpleTest:
+    """A comparison of an integer column with a constant, as `keep_where` takes it."""
+
+    column: str
+    accepted: int
+    constant: int
+    modulus: int
+    bits: Any
+
+
+def _simple_test(condition: EventCondition) -> _SimpleTest | None:
+    test = integer_test(condition.predicate)
+    if test is None or lacking_types(condition.bound, test[0]):
+        return None
+    return _SimpleTest(test[0].name, *test[1:], _bits(condition.tests))
+
+
+def _integers(batch: pa.RecordBatch, tests: list[_SimpleTest]) -> Array | None:
+    """The integers of a column that tests are asked of; None if its type or a NULL does not let them be."""
+    if not tests:
+        return None
+    column = batch.column(tests[0].column)
+    small = pa.types.is_signed_integer(column.type) and column.type.bit_width <= 32
+    if column.null_count or not (small or (column.type == pa.int64() and not tests[0].modulus)):
+        return None
+    return view(column)
 
 
 ACCEPTED = {"=": EQUAL, "!=": BELOW | ABOVE, "<": BELOW, "<=": BELOW | EQUAL, ">": ABOVE, ">=": ABOVE | EQUAL}

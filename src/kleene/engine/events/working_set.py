@@ -122,15 +122,16 @@ class WorkingSet:
         columns = [self.column(name).slice(begin, end - begin) for name in self._names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def source(self, name: str, rows: Array) -> tuple[pa.Array, Array]:
-        """A column and the rows of it that hold the values at the given rows; the input itself where there is one batch."""
+    def held(self, name: str) -> tuple[pa.Array, Array | None]:
+        """A column with the values of all rows, and where it has them, if not in order: in one batch, that of the input."""
         if len(self._batches) == 1 and name not in self._columns and self._rows[0].size < self._batches[0].num_rows:
-            return self._batches[0].column(name), self._rows[0].take(rows)
-        return self.column(name), rows
+            return self._batches[0].column(name), self._rows[0]
+        return self.column(name), None
 
     def gather(self, name: str, rows: Array) -> pa.Array:
         """A column at the given rows."""
-        return take(*self.source(name, rows))
+        column, where = self.held(name)
+        return take(column, rows if where is None else where.take(rows))
 
     def times(self, ts: Array) -> pa.Array | None:
         """Times as values of the time column; None if it holds them in another way."""

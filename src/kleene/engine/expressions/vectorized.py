@@ -213,9 +213,8 @@ class Evaluator:
         operand = self._evaluate(node.operand)
         assert isinstance(node.items, tuple)
         if len(node.items) > 3 and all(isinstance(item, p.Literal) and item.value is not None for item in node.items):
-            values = [literal_scalar(item.value) for item in node.items if isinstance(item, p.Literal)]
-            if {value.type for value in values} == {operand.type}:
-                found = pc.is_in(operand, value_set=pa.concat_arrays([pa.repeat(value, 1) for value in values]))
+            found = _found_in(operand, [item.value for item in node.items if isinstance(item, p.Literal)])
+            if found is not None:
                 return pc.if_else(pc.is_valid(operand), found, pa.scalar(None, pa.bool_()))
         result: Column = pa.scalar(False)
         for item in node.items:
@@ -284,6 +283,29 @@ _NODES: dict[type[p.Expression], Callable[[Evaluator, Any], Column]] = {
     p.Or: Evaluator.disjunction,
     p.Call: Evaluator.call,
 }
+
+
+def _found_in(operand: Column, constants: list[Any]) -> Column | None:
+    """Which values are equal to one of some constants, by a hash table; None if they are compared in another way."""
+    kinds = {type(constant) for constant in constants}
+    if kinds <= {int, float} and pa.types.is_floating(operand.type):
+        return _floats_in(operand, constants)
+    if kinds == {int, float} and operand.type == pa.int64():
+        whole = pa.array([constant for constant in constants if type(constant) is int], pa.int64())
+        floats = [constant for constant in constants if type(constant) is float]
+        # An integer and a float are compared as floats.
+        return pc.or_(pc.is_in(operand, value_set=whole), _floats_in(pc.cast(operand, pa.float64(), safe=False), floats))
+    if kinds == {float} and operand.type == pa.int64():
+        return _floats_in(pc.cast(operand, pa.float64(), safe=False), constants)
+    if len(kinds) == 1 and kinds <= {int, str} and literal_scalar(constants[0]).type == operand.type:
+        return pc.is_in(operand, value_set=pa.array(constants, operand.type))
+    return None
+
+
+def _floats_in(operand: Column, constants: list[float]) -> Column:
+    # A hash table would distinguish -0.0 from 0.0, and find NaN.
+    numbers = np.array([float(constant) for constant in constants]) + 0.0
+    return pc.is_in(pc.add(operand, 0.0), value_set=pa.array(numbers[~np.isnan(numbers)]))
 
 
 def full(value: Column, count: int) -> pa.Array:

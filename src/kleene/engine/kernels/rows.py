@@ -15,9 +15,6 @@ _1 = np.uint64(1)
 STRETCH = np.uint64(1024)
 """How many values are compared before it is looked at what came of it."""
 
-SLOTS = 1024
-"""How many slots texts are told apart by; `slots` has one entry more for each type, the next type of the same slot."""
-
 
 @kernel
 def select_by_type(codes: Array, component_masks: Array, rows: Array, masks: Array) -> int:
@@ -32,52 +29,6 @@ def select_by_type(codes: Array, component_masks: Array, rows: Array, masks: Arr
     count = 0
     for row in range(codes.size):
         mask = component_masks[codes[row]]
-        rows[count] = row
-        masks[count] = mask
-        count += mask != 0
-    return count
-
-
-@inlined
-def text_slot(length: int, first: int, last: int) -> int:
-    """Where a text is looked up, from its length and its first and last byte."""
-    return (length * 41 + first * 7 + last) & (SLOTS - 1)
-
-
-@kernel
-def select_by_text(
-    offsets: Array,
-    data: Array,
-    slots: Array,
-    type_offsets: Array,
-    type_data: Array,
-    type_masks: Array,
-    other: int,
-    rows: Array,
-    masks: Array,
-) -> int:
-    """`select_by_type` for types as text: `slots[text_slot]` is the first type to compare, or -1.
-
-    A text whose slot is empty, as most types' are that no component names, costs one look at its length and two bytes.
-    """
-    count = 0
-    for row in range(offsets.size - 1):
-        begin = offsets[row]
-        length = offsets[row + 1] - begin
-        slot = text_slot(length, int(data[begin]) if length else 0, int(data[begin + length - 1]) if length else 0)
-        mask = other
-        candidate = slots[slot]
-        while candidate >= 0:
-            start = type_offsets[candidate]
-            same = type_offsets[candidate + 1] - start == length
-            position = 0
-            while same and position < length:
-                same = data[begin + position] == type_data[start + position]
-                position += 1
-            if same:
-                mask = type_masks[candidate]
-                break
-            candidate = slots[SLOTS + candidate]
         rows[count] = row
         masks[count] = mask
         count += mask != 0
@@ -208,7 +159,7 @@ def tally(masks: Array, counts: Array) -> None:
 def gather(values: Array, places: Array, out: Array) -> None:
     """`out = values[places]`."""
     for position in range(places.size):
-        out[position] = values[places[position]]
+        out[position] = values[np.uint64(places[position])]  # unsigned, as numba looks at the sign of any other index
 
 
 @kernel

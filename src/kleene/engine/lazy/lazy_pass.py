@@ -12,20 +12,25 @@ from dataclasses import dataclass
 from weakref import proxy
 
 import numpy as np
+import pyarrow as pa
 
 from kleene.common.arrays import Array
+from kleene.common.schema import Kind
 from kleene.engine.allowance import Allowance
 from kleene.engine.events.kernels import windows
 from kleene.engine.events.kernels.tables import Stream
 from kleene.engine.events.working_set import WorkingSet
+from kleene.engine.expressions.filters import ColumnSpec
 from kleene.engine.lazy.kernels import chain as kernels
 from kleene.engine.lazy.kernels import extension
+from kleene.engine.lazy.look_up import NOTHING, LookUp
 from kleene.engine.lazy.program import LENGTH, NODE, LazyProgram, Step, build_lazy
 from kleene.engine.matcher import Metrics
 from kleene.engine.matches.match_values import MatchEvaluator, MatchRows
 from kleene.engine.matches.matches import Matches
 from kleene.engine.passes.filter_values import fill_columns
 from kleene.engine.passes.working_pass import NEGATIVE, WorkingPass
+from kleene.pattern.predicates import Attribute
 from kleene.plan.lazy.choice import WORTH_SHARING, worth_tables
 from kleene.plan.lazy.lazy import LazyBranch
 from kleene.plan.patterns import LazyPlan
@@ -195,6 +200,11 @@ class LazyPass(WorkingPass):
             windows.prepare(self.groups.offsets, self.clock, self.rank, self.window, self._tables)
         return self._tables
 
+    def ranks(self, name: str, places: Array) -> pa.Array:
+        """Texts that the filters compare, as integers in the same order."""
+        row = self._programs.columns.ints.index(ColumnSpec(Attribute("", name), "", Kind.STRING))
+        return pa.array(self.filled.ints[row].take(places), mask=self.filled.valid[row].take(places) == 0)
+
     def segment_of(self, places: Array) -> Array:
         """The segment of each place."""
         return self.segments.take(places) if self.segments.size else np.zeros(places.size, np.int32)
@@ -228,6 +238,12 @@ class BranchRun:
         self._shares = np.ones(len(program.needs))
         self._sizes, self._promised = np.empty(program.count, np.int64), np.empty((3, program.count))
         self._blocks: list[Block] = []
+        held = self._run
+
+        def texts(name: str, places: Array) -> pa.Array:  # not the method itself, which would hold the pass
+            return held.ranks(name, places)
+
+        self._look_up = LookUp(program, run.working, run.events, texts, self.starts, self.candidates)
         self._looked_up = 0
         """Partial matches of the current stretch whose scopes have been looked up."""
 
@@ -346,13 +362,27 @@ class BranchRun:
                 self._tree(), block.count, block.parts, block.sets, run.stream, within, candidates, alive, scopes, chosen, asked
             )
         run.metrics.evaluations += int(evaluations)
+        narrowed = NOTHING
+        if component >= 0 and not further:
+            narrowed = self._look_up.narrowed(component, active, block.parts[:, : block.count], low, high, int(evaluations))
         state = np.zeros(3, np.int64)
         how = extension.Extension(further, chosen, asked, reads, WORTH_SHARING, bound_set, program.slots, program.distinct)
         given, extended = extension.Parts(block.parts, block.sets), extension.Parts(out.parts, out.sets)
         deciding = extension.Decided(self._bound, self._selected)
         while True:
             status = extension.extend(
-                how, block.count, given, low, high, self.candidates, deciding, state, extended, program.filter, run.filled
+                how,
+                block.count,
+                given,
+                low,
+                high,
+                self.candidates,
+                deciding,
+                state,
+                extended,
+                program.filter,
+                run.filled,
+                narrowed,
             )
             run.note_overflow(run.filled.constants)
             out.count = int(state[extension.COUNT])

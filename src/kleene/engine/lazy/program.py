@@ -23,6 +23,7 @@ from kleene.engine.lazy.kernels import chain as kernels
 from kleene.pattern import predicates as p
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.operators import Pattern
+from kleene.plan.analysis.narrowing import Narrowing, narrowings
 from kleene.plan.lazy.lazy import LazyBranch, LazyCondition
 
 FIRST, FURTHER = 0, 1
@@ -56,7 +57,7 @@ class LazyProgram:
         self.count = len(branch.components)
         index = {variable: place for place, variable in enumerate(self.variables)}
         self._index = index
-        self._bound = bound
+        self.bound = bound
         self.needs = np.array([_mask(item.condition.variables, index) for item in branch.conditions], np.int64)
         self.via = np.array([_mask(item.via, index) for item in branch.conditions], np.int64)
         self.slots, self.width = _slots(branch)
@@ -77,6 +78,7 @@ class LazyProgram:
         # Kept with the program, and freed with it.
         self.scope_slots = cache(self._scope_slots)
         self.read_slots = cache(self._read_slots)
+        self.narrowings = cache(self._narrowings)
 
     def compile(self, columns: Program) -> None:
         """Makes the filter, once all branches have named the columns they read."""
@@ -131,6 +133,19 @@ class LazyProgram:
         others = [other for other in range(self.count) if (read >> other) & 1 and (other != component or further)]
         return np.unique(self.slots[:2, others])
 
+    def _narrowings(
+        self, component: int, conditions: int, moving: bool
+    ) -> dict[tuple[p.Expression, Kind], tuple[Narrowing, ...]]:
+        """What conditions of the filter leave of the candidates of a component, by the value that they compare."""
+        found: dict[tuple[p.Expression, Kind], tuple[Narrowing, ...]] = {}
+        for number, item in enumerate(self.branch.conditions):
+            if (conditions >> number) & 1 and (self.compiled >> number) & 1:
+                expression, variable = item.condition.expression, self.variables[component]
+                for narrowing in narrowings(self.bound, expression, variable, moving=moving):
+                    key = narrowing.own, narrowing.scale
+                    found[key] = (*found.get(key, ()), narrowing)
+        return found
+
     def _overlaps(self) -> tuple[Array, tuple[tuple[int, int], ...]]:
         """Components that may not bind the same event though nothing orders them: per single component the set of other single
         ones, and the pairs with a Kleene component.
@@ -159,12 +174,12 @@ class LazyProgram:
         return -1
 
     def _always_single(self, item: LazyCondition) -> bool:
-        return not any(self._bound.component(variable).is_kleene for variable in item.condition.variables)
+        return not any(self.bound.component(variable).is_kleene for variable in item.condition.variables)
 
     def _roles(self, item: LazyCondition, component: int) -> tuple[int, ...] | None:
         """At which events of a component a filter asks a condition whose other variables are bound; None if it cannot."""
         own = self.branch.components[component]
-        kleene = {name for name in item.condition.variables if self._bound.component(name).is_kleene}
+        kleene = {name for name in item.condition.variables if self.bound.component(name).is_kleene}
         for name in kleene - {own.variable}:
             if item.condition.kinds(name) - {"first", "complete"}:
                 return None

@@ -9,7 +9,7 @@ events are told apart by their number.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -18,20 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kleene.common.arrays import Array
-from kleene.common.columns import RepeatedText, take, time_type, view
-from kleene.engine.events.placed import PlacedColumns
+from kleene.common.columns import RepeatedText, row_numbers, time_type, view
+from kleene.engine.events.placed import PlacedColumns, take_places
 from kleene.engine.expressions.vectorized import widen
 from kleene.engine.matches.kernels.identity import (
     FIRST_FACTOR,
     absorb,
-    absorb_at,
     add_events,
+    any_tied,
     finish_ids,
     hash_lists,
     hash_nanoseconds,
     hash_strings,
     list_unknown,
     next_factor,
+    number_twins,
 )
 from kleene.engine.matches.match_values import Gather, MatchEvaluator, MatchRows, as_list
 from kleene.engine.matches.matches import Matches
@@ -118,7 +119,7 @@ class MatchWriter:
         returned = MatchEvaluator(self._bound, gather, MatchRows(matches)).returned
         columns: dict[str, Callable[[], pa.Array]] = {
             "query": lambda: self._names.times(matches.count),
-            "match_id": lambda: self._match_ids(hashes, matches),
+            "match_id": lambda: self._match_ids(hashes, gather, matches),
             "match_start": lambda: gather(self._time, matches.first),
             "match_end": lambda: gather(self._time, matches.last),
         }
@@ -141,8 +142,13 @@ class MatchWriter:
         children = [gather(name, places) for name in self._columns]
         return pa.StructArray.from_arrays(children, fields=list(self._struct))
 
-    def _match_ids(self, hashes: EventHashes, matches: Matches) -> pa.Array:
+    def _match_ids(self, hashes: EventHashes, gather: Gather, matches: Matches) -> pa.Array:
         """A hash of the query and of the events under each variable; an absent variable only skips its factor."""
+
+        def hashed(event: Event, places: Array) -> tuple[Array, Array]:
+            is_written = not self._returns and event.variable in self.schema.names
+            return hashes.at(places, (lambda name: gather(name, places)) if is_written else None)
+
         buffer = pa.allocate_buffer(8 * matches.count)
         ids = np.frombuffer(buffer, np.uint64)
         ids[:] = self._seed
@@ -150,11 +156,11 @@ class MatchWriter:
         with np.errstate(over="ignore"):
             for event in self._components:
                 if event.variable in matches.singles:
-                    add_events(ids, *hashes.at(matches.singles[event.variable]), np.uint64(factor))
+                    add_events(ids, *hashed(event, matches.singles[event.variable]), np.uint64(factor))
                 elif event.variable in matches.lists:
                     offsets, elements = matches.lists[event.variable]
                     words = np.empty(matches.count, np.uint64)
-                    known, places = hashes.at(elements)
+                    known, places = hashed(event, elements)
                     hash_lists(offsets, places, known, words)
                     ids += words * np.uint64(factor)
                 factor = next_factor(factor)
@@ -190,14 +196,19 @@ def _no_matches(components: Sequence[Event]) -> Matches:
 
 
 class EventHashes:
-    """A hash of each event's content, computed for the events that matches need."""
+    """A hash of each event's content, computed for the events that matches need.
 
-    def __init__(self, events: PlacedColumns, rank: Array, columns: tuple[str, ...], *, tied: bool) -> None:
+    Identical simultaneous events are told apart by a number, so those that tie with a needed one are needed too.
+    """
+
+    def __init__(
+        self, events: PlacedColumns, rank: Array, columns: tuple[str, ...], *, tied: bool, apart: bool = False
+    ) -> None:
+        """`apart` says whether simultaneous events may be identical that do not lie side by side."""
         self._events = events
-        self._rank = rank
+        self._rank = rank if tied or apart else rank[:0]
         self._columns = columns
-        self._tied = tied
-        """Identical simultaneous events are told apart among all events, so where there are ties all are computed."""
+        self._apart = apart
         self._asked = 0
         self._times = 0
         """How many events were asked for, and how often the hashes that are kept."""
@@ -206,22 +217,21 @@ class EventHashes:
         self._is_complete = False
         self._known = self._unknown = np.empty(0, np.int64)
 
-    def at(self, places: Array) -> tuple[Array, Array]:
-        """Hashes, and where in them those of the events at some places are."""
+    def at(self, places: Array, column: Callable[[str], pa.Array] | None = None) -> tuple[Array, Array]:
+        """Hashes, and where in them those of the events at some places are; `column` gives columns gathered before."""
         self._asked += places.size
-        if self._hashes is None and not self._tied and WORTH_KEEPING * self._asked < len(self._events):
-            return self._hashed(lambda name: self._events.source(name, places), places.size), np.arange(places.size)
+        is_few = WORTH_KEEPING * self._asked < len(self._events) or (column is not None and self._asked < len(self._events))
+        if self._hashes is None and is_few and not self._is_tied(places):
+            return self._hashed(column or self._columns_at(places), places.size), row_numbers(places.size)
         return self._kept(places), places
 
-    def of_events(self, places: Array, columns: Mapping[str, pa.Array]) -> Array:
-        """The hashes of the events at some places, whose columns have been gathered."""
-        if self._tied:
-            return self._kept(places).take(places)
-        return self._hashed(lambda name: (columns[name], None), places.size)
+    def _is_tied(self, places: Array) -> bool:
+        """Whether an event at one of some places may have to be told apart from another."""
+        return self._apart or (self._rank.size > 0 and bool(any_tied(places, self._rank)))
 
     def _kept(self, places: Array) -> Array:
         """The hashes by place, filled for some places."""
-        if self._is_complete or ((self._tied or AT_ONCE * self._times >= len(self._events)) and self._complete()):
+        if self._is_complete or ((self._apart or AT_ONCE * self._times >= len(self._events)) and self._complete()):
             assert self._hashes is not None
             return self._hashes
         self._times += 1
@@ -229,56 +239,56 @@ class EventHashes:
         if self._hashes is None:
             self._hashes = np.empty(count, np.uint64)
             self._known, self._unknown = np.zeros(count, bool), np.empty(count, np.int64)
-        new = self._unknown[: list_unknown(places, self._known, self._unknown)]
-        self._hashes[new] = self._hashed(lambda name: self._events.source(name, new), new.size)
+        new = self._unknown[: list_unknown(places, self._rank, self._known, self._unknown)]
+        hashes = self._hashed(self._columns_at(new), new.size)
+        if self._rank.size:
+            _tell_apart(self._rank.take(new), hashes)
+        self._hashes[new] = hashes
         return self._hashes
 
     def _complete(self) -> bool:
         """Hashes all events; returns whether that was possible: a time that no match has may be out of its range."""
         try:
-            hashes = self._hashed(lambda name: (self._events.by_row(name), None), len(self._events))
+            hashes = self._hashed(self._events.by_row, len(self._events))
         except pa.ArrowInvalid:
-            if self._tied:
+            if self._apart:
                 raise
             self._times = 0  # it is tried again after as many calls
             return False
         self._hashes, self._is_complete = self._events.by_place(hashes), True
-        if self._tied:
-            self._tell_apart(self._hashes)
+        if self._apart:
+            order = np.argsort(self._rank, kind="stable")
+            ordered = self._hashes.take(order)
+            _tell_apart(self._rank.take(order), ordered)
+            self._hashes[order] = ordered
+        elif self._rank.size:
+            _tell_apart(self._rank, self._hashes)
         return True
 
-    def _hashed(self, source: Callable[[str], tuple[pa.Array, Array | None]], count: int) -> Array:
-        """Hashes of `count` events; `source` gives a column and the rows of it that they are, None for all as they are."""
+    def _columns_at(self, places: Array) -> Callable[[str], pa.Array]:
+        return lambda name: take_places(*self._events.source(name, places))
+
+    def _hashed(self, column: Callable[[str], pa.Array], count: int) -> Array:
+        """Hashes of `count` events, given their columns."""
         hashes = np.zeros(count, np.uint64)
         with np.errstate(over="ignore"):
             for name in self._columns:
-                column, rows = source(name)
-                if rows is not None and _is_words(column):
-                    absorb_at(hashes, _integers(column), rows)
-                elif (words := _words(column if rows is None else take(column, rows))) is not None:
+                if (words := _words(column(name))) is not None:
                     absorb(hashes, words)
         return hashes
 
-    def _tell_apart(self, hashes: Array) -> None:
-        """Only repeated events carry their number: whether others tie depends on what else is in the working set."""
-        ordinals = _ordinals(self._rank, hashes)
-        repeated = np.flatnonzero(ordinals)
-        told_apart = hashes[repeated]
-        with np.errstate(over="ignore"):
-            absorb(told_apart, ordinals[repeated])
-        hashes[repeated] = told_apart
 
-
-def _ordinals(rank: Array, hashes: Array) -> Array:
-    """Numbers identical simultaneous rows 0, 1, ... in the order they stand."""
-    order = np.lexsort((hashes, rank))
-    sorted_hashes, sorted_rank = hashes[order], rank[order]
-    new = np.ones(order.size, bool)
-    new[1:] = (sorted_hashes[1:] != sorted_hashes[:-1]) | (sorted_rank[1:] != sorted_rank[:-1])
-    positions = np.arange(order.size)
-    ordinals = np.empty(order.size, np.uint64)
-    ordinals[order] = positions - np.maximum.accumulate(np.where(new, positions, 0))
-    return ordinals
+def _tell_apart(rank: Array, hashes: Array) -> None:
+    """Gives each of identical simultaneous events but the first a hash with its number, in place: only repeated events carry
+    one, as whether others tie depends on what else is in the working set.
+    """
+    ordinals = np.zeros(hashes.size, np.uint64)
+    number_twins(rank, hashes, np.empty(4 * hashes.size, np.int64), ordinals)
+    repeated = np.flatnonzero(ordinals)
+    told_apart = hashes[repeated]
+    with np.errstate(over="ignore"):
+        absorb(told_apart, ordinals[repeated])
+    hashes[repeated] = told_apart
 
 
 def _is_words(column: pa.Array) -> bool:

@@ -21,6 +21,7 @@ from kleene.common.arrays import Array
 from kleene.common.columns import select
 from kleene.engine.allowance import Allowance
 from kleene.engine.events.grouping import Groups
+from kleene.engine.events.magnitudes import may_overflow
 from kleene.engine.events.placed import PlacedColumns
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.matcher import Found, Metrics, State
@@ -28,7 +29,6 @@ from kleene.engine.matches.candidates import as_candidates, candidate_schema
 from kleene.engine.matches.matches import Matches
 from kleene.engine.matches.non_overlap import choose
 from kleene.engine.matches.output import EventHashes, MatchWriter
-from kleene.engine.passes.magnitudes import may_overflow
 from kleene.engine.passes.restored import require_names
 from kleene.engine.passes.working_matcher import BLOCK, RUN_ROWS, WorkingMatcher
 from kleene.engine.passes.working_pass import in_partitions

@@ -17,7 +17,7 @@ from kleene.engine.allowance import Allowance
 from kleene.engine.events.scan import Scan
 from kleene.engine.events.working_set import WorkingSet
 from kleene.engine.expressions.failing import Noticed
-from kleene.engine.matcher import BadRows, Found, Matcher, Metrics, State
+from kleene.engine.matcher import BadRows, Found, Matcher, Metrics, RowsFound, State
 from kleene.engine.passes.restored import integers, require_names
 from kleene.pattern.bound import BoundQuery
 from kleene.plan.analysis.keys import key_attributes
@@ -76,6 +76,17 @@ class WorkingMatcher(Matcher, ABC):
             keep_irrelevant=plan.all_rows,
             noticed=self.noticed if self.takes_failing else None,
         )
+
+    def take_rows(self, found: RowsFound) -> None:
+        """Before any event: lets the matcher ask for the rows that matter before it looks for them."""
+        own = self._scan
+        assert isinstance(own, Scan)
+
+        def scan(batch: pa.RecordBatch) -> tuple[Array, Array]:
+            known = found(batch)
+            return own(batch) if known is None else own.given(batch, *known)
+
+        self._scan = scan
 
     def feed(self, batch: pa.RecordBatch) -> Iterator[Found]:
         """Takes the next events in stream order; yields rows that are certain by now."""

@@ -59,6 +59,15 @@ Grouped = tuple[Array | None, Groups]
 """The partition of each row as a code (None without partitioning), and the rows grouped by it."""
 
 
+def _has_ties(rank: Array) -> bool:
+    return bool((rank[1:] == rank[:-1]).any())
+
+
+def _has_nan(column: pa.Array) -> bool:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return pa.types.is_floating(kind) and bool(pc.any(pc.is_nan(widen(column))).as_py())
+
+
 def group_working(working: WorkingSet, partition: Sequence[str]) -> Grouped:
     """The rows of a working set by the attributes that divide them."""
     if not partition:
@@ -97,11 +106,14 @@ class WorkingPass:
         self.events = PlacedColumns(working, self.groups)
         self.rank = self.ts if self._rank is working.ts else self.groups.places(self._rank)
         self.tests = self._test_codes()
-        tied = bool((self._rank[1:] == self._rank[:-1]).any())
-        if tied and plan.total_order:
+        tied = _has_ties(self._rank)
+        self.order_matters = tied and _has_ties(self.rank)
+        """Whether events of one partition may tie."""
+        if self.order_matters and plan.total_order:
             self._refuse_ties()
-        self.order_matters = tied
-        self.hashes = EventHashes(self.events, self.rank, plan.columns, tied=tied)
+        self.apart = tied and any(_has_nan(working.column(name)) for name in plan.partition)
+        """Whether simultaneous events may be identical though they are not of one partition: NaN equals nothing."""
+        self.hashes = EventHashes(self.events, self.rank, plan.columns, tied=self.order_matters, apart=self.apart)
         counted = plan.bound.count_window
         limit = plan.bound.window if counted is None else counted
         self.window: int = NO_WINDOW if limit is None else limit
@@ -157,8 +169,10 @@ class WorkingPass:
         """Two events of one partition that tie, where order matters."""
         mask = self.groups.masks & self._positive
         places = np.arange(mask.size) if self._plan.all_rows else np.flatnonzero(mask)
-        rank, segment = self.rank[places], np.searchsorted(self.groups.offsets, places, side="right")
-        same = np.flatnonzero((rank[1:] == rank[:-1]) & (segment[1:] == segment[:-1]))
+        rank = self.rank[places]
+        same = np.flatnonzero(rank[1:] == rank[:-1])
+        segment, following = (np.searchsorted(self.groups.offsets, places[at], side="right") for at in (same, same + 1))
+        same = same[segment == following]
         strict = self._plan.bound.query.strategy is Strategy.STRICT_CONTIGUITY
         for at in same.tolist():
             if strict or self._ties_in_partition(places, rank, at):

@@ -75,7 +75,7 @@ class SharedMatcher(WorkingMatcher):
 
     def _make_scan(self, plan: Plan, bad_rows: str) -> LeafScan:
         assert isinstance(plan, PatternGroup)
-        return LeafScan(plan, bad_rows, self.metrics, self.bad_rows, self.noticed)
+        return LeafScan(plan.tested, bad_rows, self.metrics, self.bad_rows, self.noticed)
 
     def advance(self, watermark: int) -> Iterator[Found]:
         """All events before the watermark have come: yields what is certain by now."""

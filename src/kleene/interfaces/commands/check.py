@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.terminal import put
 from kleene.interfaces.options import EVENTS, options_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from kleene.pattern.policies import LogicalQuery
 
 HELP = "check a query, alone or against the columns of events"
 DESCRIPTION = (
@@ -23,15 +16,12 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument("source", metavar="QUERY", nargs="?", help="the query's file, or - for standard input")
     shared.add_query(parser)
     shared.add_others(parser)
     shared.add_functions(parser)
     parser.add_argument("--events", metavar="FILE", help="a Parquet, CSV or NDJSON file whose columns the query must fit")
-    parser.add_argument(
-        "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns themselves, such as ts:timestamp,id:string"
-    )
+    shared.add_columns(parser, "the columns themselves, such as ts:timestamp,id:string")
     shared.add_options(parser, EVENTS)
     shared.add_options(parser)
 
@@ -40,45 +30,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Checks and prints the query."""
     if arguments.query is not None and arguments.source is not None:
         raise UsageError("give the query as a file or with -q, not both")
-    arrow = _arrow_schema(arguments)
+    if arguments.time is None and (arguments.events is not None or arguments.columns is not None):
+        raise UsageError("--time COLUMN is required to check a query against events")
+    found = shared.described_events(arguments)
     name, text = shared.query_text(arguments.query, arguments.source)
 
-    from kleene.language.parser import parse
-    from kleene.language.printer import to_text
-    from kleene.pattern.validate import validate
+    from kleene.interfaces.inputs import arrow_schema_of
+    from kleene.interfaces.query import query
 
+    arrow = None if found is None else arrow_schema_of(found)
     functions = shared.functions(arguments)
-    query = replace(parse(text, name=name), functions=functions)
-    validate(query)
+    asked = query(text, name=name, functions=functions)
     if arguments.others:
         queries = shared.run_queries(name, text, arguments.others, functions)
         if arrow is not None:
             queries.plans_for(arrow, **shared.options(arguments))  # the plans of the others define what they return
     elif arrow is not None:
-        _bind(arguments, query, arrow)
-    put(to_text(query))
+        asked.bound_to(arrow, options_of(shared.options(arguments)))
+    put(asked)
     return 0
-
-
-def _arrow_schema(arguments: argparse.Namespace) -> pa.Schema | None:
-    if arguments.events is None and arguments.columns is None:
-        return None
-    if arguments.events is not None and arguments.columns is not None:
-        raise UsageError("give the columns with --events or --columns, not both")
-    if arguments.time is None:
-        raise UsageError("--time COLUMN is required to check a query against events")
-    if arguments.columns is not None:
-        return shared.arrow_schema(arguments.columns)
-
-    from kleene.runtime.files import open_events
-
-    return open_events(arguments.events).schema
-
-
-def _bind(arguments: argparse.Namespace, query: LogicalQuery, arrow: pa.Schema) -> None:
-    from kleene.common.schema import schema_of_arrow
-    from kleene.pattern.bind import bind
-
-    given = options_of(shared.options(arguments))
-    schema = schema_of_arrow(arrow, time=given.time, type=given.type, order_by=given.order_by, types=given.schema)
-    bind(query, schema, partition_by=given.partition_by, params=given.params)

@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands.arguments import UsageError
 
 if TYPE_CHECKING:
@@ -31,12 +32,11 @@ _ROWS_SHOWN = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument("--events", metavar="N", type=int, default=200_000, help="number of readings (default 200000)")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="seed of the day (default 0)")
     parser.add_argument("--data", metavar="DIR", default="demo-data", help="where the day is written (default: ./demo-data)")
     parser.add_argument("--keep", action="store_true", help="keep the data afterwards")
-    parser.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
+    shared.add_master(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

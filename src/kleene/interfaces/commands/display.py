@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.terminal import printable
+from kleene.common.terminal import plural, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,15 +53,6 @@ def cell(value: Any) -> str:
     return str(value)
 
 
-def plural(count: int, one: str, many: str) -> str:
-    """A count with its noun.
-
-    >>> plural(1, "match", "matches"), plural(1200, "match", "matches")
-    ('1 match', '1,200 matches')
-    """
-    return f"{count:,} {one if count == 1 else many}"
-
-
 def _elements(items: list[Any]) -> str:
     """The events of a Kleene variable, one per line; list values of RETURN on one line."""
     texts = [cell(item) for item in items]
@@ -69,7 +60,7 @@ def _elements(items: list[Any]) -> str:
     if many:
         texts = [*texts[: _ELEMENTS_SHOWN - 1], "...", texts[-1]]
     if items and isinstance(items[0], dict):
-        return "\n".join([f"{len(items):,} events" if len(items) > 1 else "1 event", *texts])
+        return "\n".join([plural(len(items), "event"), *texts])
     return ", ".join(texts) + (f" ({len(items):,} values)" if many else "")
 
 

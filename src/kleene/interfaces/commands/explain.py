@@ -19,20 +19,11 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.usage = "kleene explain (QUERY | -q TEXT) (EVENTS | --columns NAME:TYPE,...) --time COLUMN [options]"
-    parser.add_argument(
-        "inputs", metavar="QUERY [EVENTS]", nargs="*", help="the query's file (or -), unless -q is given; then the events"
-    )
-    shared.add_query(parser)
+    shared.add_inputs(parser, "then the events", metavar="QUERY [EVENTS]", nargs="*")
     shared.add_others(parser)
     shared.add_functions(parser)
-    parser.add_argument(
-        "--columns",
-        metavar="NAME:TYPE,...",
-        type=shared.columns,
-        help="the event columns, such as ts:timestamp,id:string",
-    )
+    shared.add_columns(parser)
     parser.add_argument("--svg", metavar="FILE", help="also draw the plan into a file: its operators, or its automaton")
     parser.add_argument("--compressed", action="store_true", help="the plan of compressed output")
     parser.add_argument(

@@ -7,10 +7,10 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kleene.common.terminal import plural
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import events
 from kleene.interfaces.commands.arguments import UsageError
-from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import say
 from kleene.interfaces.options import BAD_ROWS, EVENTS, PLAN
@@ -26,15 +26,9 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.usage = "kleene explore (QUERY | FOLDER | -q TEXT) EVENTS [EVENTS ...] --time COLUMN -o FILE.html [options]"
-    parser.add_argument(
-        "inputs",
-        metavar="QUERY EVENTS",
-        nargs="+",
-        help="the query's file (or -) or a folder of queries, unless -q is given; then the events, in any order",
-    )
-    shared.add_query(parser)
+    words = "the query's file (or -) or a folder of queries, unless -q is given; then the events, in any order"
+    shared.add_inputs(parser, help=words)
     shared.add_others(parser)
     shared.add_functions(parser)
     out = parser.add_argument_group("the page")
@@ -62,8 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     with warnings.catch_warnings(action="ignore"):  # the notices say the same
         page = queries.explore(table, **_options(arguments, queries))
     path = page.save(arguments.output)
-    counts = [plural(page.shown["matches"], "match", "matches"), plural(page.shown["events"], "event", "events")]
-    say(f"{', '.join(counts)}: {path}")
+    say(f"{plural(page.shown['matches'], 'match', 'matches')}, {plural(page.shown['events'], 'event')}: {path}")
     for notice in page.notices:
         say(f"note: {notice}")
     return 0

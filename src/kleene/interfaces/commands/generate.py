@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,23 +24,19 @@ HELP = "write a stream of events to try queries on"
 DESCRIPTION = "Generates events. The same options and seed give the same events."
 ROWS_PER_FILE = 5_000_000
 
-Stream = tuple[Any, Iterator[Any]]
-"""The schema and the batches."""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command, per generator."""
+    """The arguments of the command, per generator, by the names of its options."""
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     sase = kinds.add_parser("sase", help="typed events with uniform attributes (SASE 2006)", allow_abbrev=False)
-    sase.add_argument("--types", metavar="T", type=int, default=20, help="number of event types (default 20)")
+    sase.add_argument("--types", dest="T", metavar="T", type=int, default=20, help="number of event types (default 20)")
     sase.add_argument("--theta", type=float, default=0.0, help="Zipf exponent of their frequencies (default 0: uniform)")
-    sase.add_argument(
-        "--values", metavar="V1,V2,...", type=_sizes, default=(10, 100, 1_000, 5_000, 10_000), help="values per attribute"
-    )
+    sizes = (10, 100, 1_000, 5_000, 10_000)
+    sase.add_argument("--values", dest="V", metavar="V1,V2,...", type=_sizes, default=sizes, help="values per attribute")
     stock = kinds.add_parser("stock", help="a stock ticker (SASE+ 2008)", allow_abbrev=False)
     stock.add_argument("--symbols", type=int, default=2, help="number of symbols (default 2)")
     stock.add_argument(
-        "--increase", metavar="P", type=float, default=0.7, help="probability that the price rises (default 0.7)"
+        "--increase", dest="p", metavar="P", type=float, default=0.7, help="probability that the price rises (default 0.7)"
     )
     retail = kinds.add_parser("retail", help="an RFID retail day with planted incidents", allow_abbrev=False)
     retail.add_argument("--shoplifting", metavar="N", type=int, default=24, help="planted shoplifters (default 24)")
@@ -64,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Generates and writes the events."""
     try:
-        schema, batches = STREAMS[arguments.kind](arguments)
+        schema, batches = _stream(arguments)
     except ValueError as error:
         raise UsageError(str(error)) from error
     with Progress("wrote", arguments.events) as progress:
@@ -73,46 +71,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _sase(arguments: argparse.Namespace) -> Stream:
-    from kleene.generators import sase
-
-    options = sase.SaseOptions(
-        events=arguments.events,
-        seed=arguments.seed,
-        T=arguments.types,
-        theta=arguments.theta,
-        V=arguments.values,
-        rate=arguments.rate,
-    )
-    return sase.schema(options), sase.batches(options)
-
-
-def _stock(arguments: argparse.Namespace) -> Stream:
-    from kleene.generators import stock
-
-    options = stock.StockOptions(
-        events=arguments.events, seed=arguments.seed, symbols=arguments.symbols, p=arguments.increase, rate=arguments.rate
-    )
-    return stock.schema(options), stock.batches(options)
-
-
-def _retail(arguments: argparse.Namespace) -> Stream:
-    from kleene.generators import retail
-
-    options = retail.RetailOptions(
-        events=arguments.events,
-        seed=arguments.seed,
-        shoplifting=arguments.shoplifting,
-        misplaced=arguments.misplaced,
-        near_misses=arguments.near_misses,
-        shelves=arguments.shelves,
-    )
-    if arguments.truth is not None:
+def _stream(arguments: argparse.Namespace) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The schema and the batches of a generator."""
+    generator = importlib.import_module(f"kleene.generators.{arguments.kind}")
+    kind = getattr(generator, f"{arguments.kind.title()}Options")
+    given = vars(arguments)
+    options = kind(**{spec.name: given[spec.name] for spec in fields(kind) if spec.name in given})
+    if given.get("truth") is not None:
         write_truth(options, Path(arguments.truth))
-    return retail.schema(options), retail.batches(options)
-
-
-STREAMS: dict[str, Callable[[argparse.Namespace], Stream]] = {"sase": _sase, "stock": _stock, "retail": _retail}
+    return generator.schema(options), generator.batches(options)
 
 
 def write(schema: pa.Schema, batches: Iterator[pa.RecordBatch], path: Path) -> None:

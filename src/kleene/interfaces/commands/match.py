@@ -13,13 +13,13 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from kleene.common.terminal import plural
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import events, output
 from kleene.interfaces.commands.arguments import UsageError
-from kleene.interfaces.commands.display import plural
 from kleene.interfaces.commands.progress import Progress
 from kleene.interfaces.commands.terminal import say
-from kleene.interfaces.options import BAD_ROWS, EVENTS, PLAN, options_of
+from kleene.interfaces.options import EVENTS, PLAN, options_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,21 +74,13 @@ class Found:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.usage = "kleene match (QUERY | -q TEXT) EVENTS [EVENTS ...] --time COLUMN [--type COLUMN] [options]"
-    parser.add_argument(
-        "inputs",
-        metavar="QUERY EVENTS",
-        nargs="+",
-        help="the query's file (or -), unless -q is given; then the events, in time order",
-    )
-    shared.add_query(parser)
+    shared.add_inputs(parser)
     shared.add_others(parser)
     shared.add_functions(parser)
     shared.add_options(parser, EVENTS, time={"required": True})
     shared.add_options(parser)
-    bad = shared.add_options(parser, BAD_ROWS)
-    bad.add_argument("--quarantine", metavar="FILE", help="write them to this file, with the reason")
+    output.add_quarantine(parser, "write them to this file, with the reason")
     out = parser.add_argument_group("output")
     out.add_argument("--format", choices=FORMATS, help="default: by the file's name; a table on a terminal, else NDJSON")
     out.add_argument("-o", "--output", metavar="FILE", help="write to this file")
@@ -111,7 +103,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Finds and writes the matches; the summary goes to standard error."""
-    source, paths = _inputs(arguments)
+    source, paths = shared.query_and_events(arguments)
+    output.require_quarantine(arguments)
     format = _format(arguments)
     name, text = shared.query_text(arguments.query, source)
     queries = shared.run_queries(name, text, arguments.others, shared.functions(arguments))
@@ -120,22 +113,15 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress("read", hidden=to_terminal and format != "table") as progress:
         found = engine(arguments, queries, name, paths, progress)
         found.aggregated = bool(queries[name].logical.aggregates)
-        _write(arguments, format, found, progress)
+        if format == "table":
+            _show(found, arguments.limit, progress)
+        else:
+            output.write(found.take(arguments.limit), found.schema, arguments.output, format)
     found.finish()
     if arguments.quarantine:
         _write_bad_rows(found.bad_rows, arguments.quarantine)
     _summary(found, progress, with_metrics=arguments.stats)
     return 0
-
-
-def _inputs(arguments: argparse.Namespace) -> tuple[str | None, list[str]]:
-    """The query's file, and those of the events."""
-    source, paths = shared.query_and_events(arguments)
-    if arguments.quarantine and arguments.bad_rows != "quarantine":
-        raise UsageError("--quarantine FILE needs --bad-rows quarantine")
-    if arguments.quarantine:
-        output.format_of(arguments.quarantine)
-    return source, paths
 
 
 def _format(arguments: argparse.Namespace) -> str:
@@ -214,13 +200,6 @@ def _sorted(schema: pa.Schema, batches: Iterable[pa.RecordBatch], plan: Plan) ->
     yield from in_stream_order(pa.Table.from_batches(batches, schema), plan.bound.schema).to_batches()
 
 
-def _write(arguments: argparse.Namespace, format: str, found: Found, progress: Progress) -> None:
-    if format == "table":
-        _show(found, arguments.limit, progress)
-    else:
-        output.write(found.take(arguments.limit), found.schema, arguments.output, format)
-
-
 def _show(found: Found, limit: int | None, progress: Progress) -> None:
     """The first matches as a table; without a limit, the others are counted."""
     import pyarrow as pa
@@ -254,20 +233,18 @@ def _summary(found: Found, progress: Progress, *, with_metrics: bool) -> None:
     metrics = found.metrics
     bad_rows = (metrics and metrics.bad) or (0 if found.bad_rows is None else found.bad_rows.num_rows)
     words = ("row", "rows") if found.aggregated else ("match", "matches")
-    counts = [plural(progress.rows, "event", "events"), plural(found.matches, *words)]
+    counts = [plural(progress.rows, "event"), plural(found.matches, *words)]
     if found.compressed:
-        counts[-1] += f" in {plural(found.rows, 'row', 'rows')}"
-    counts += [plural(bad_rows, "bad row", "bad rows")] if bad_rows else []
+        counts[-1] += f" in {plural(found.rows, 'row')}"
+    counts += [plural(bad_rows, "bad row")] if bad_rows else []
     say(f"{', '.join(counts)}, {progress.seconds:.2f} s")
     if metrics is None:
         return
 
     from kleene.runtime.embedded import dropped_at_limits
 
-    dropped = dropped_at_limits(metrics)
-    if dropped:
+    if dropped := dropped_at_limits(metrics):
         say(f"warning: {dropped}; the result is incomplete")
-    if with_metrics:
-        for name, value in dataclasses.asdict(metrics).items():
-            if value:
-                say(f"  {name}: {value:,}")
+    for name, value in dataclasses.asdict(metrics).items():
+        if with_metrics and value:
+            say(f"  {name}: {value:,}")

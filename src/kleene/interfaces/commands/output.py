@@ -5,6 +5,7 @@ A file appears under its name only when it is complete: it is written under a te
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import io
 import json
@@ -16,8 +17,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from kleene.common.terminal import printable
+from kleene.interfaces.commands import arguments
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.terminal import PrintableBytes, say
+from kleene.interfaces.options import BAD_ROWS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +46,19 @@ def format_of(path: str) -> str:
     if suffix not in SUFFIXES:
         raise UsageError(f"cannot tell the format of '{path}' from its name; use one of {', '.join(SUFFIXES)}, or --format")
     return SUFFIXES[suffix]
+
+
+def add_quarantine(parser: argparse.ArgumentParser, help: str) -> None:
+    """What happens to bad rows, and `--quarantine FILE` for those that are set aside."""
+    arguments.add_options(parser, BAD_ROWS).add_argument("--quarantine", metavar="FILE", help=help)
+
+
+def require_quarantine(given: argparse.Namespace) -> None:
+    """Checks that bad rows are set aside if they are to be written, and that their file has a format."""
+    if given.quarantine and given.bad_rows != "quarantine":
+        raise UsageError("--quarantine FILE needs --bad-rows quarantine")
+    if given.quarantine:
+        format_of(given.quarantine)
 
 
 def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: str | None, format: str) -> None:
@@ -93,12 +109,13 @@ def _complete(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _csv(sink: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    import pyarrow as pa
     import pyarrow.csv as pacsv
 
     flat = flatten(schema.empty_table()).schema
     with pacsv.CSVWriter(sink, flat) as writer:
         for batch in batches:
-            writer.write_table(flatten(_table(batch)))
+            writer.write_table(flatten(pa.Table.from_batches([batch])))
 
 
 def _ndjson(sink: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
@@ -148,12 +165,6 @@ def flatten(table: pa.Table) -> pa.Table:
         elif pat.is_dictionary(field.type):
             table = table.set_column(index, field.name, table.column(index).cast(field.type.value_type))
     return table
-
-
-def _table(batch: pa.RecordBatch) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.Table.from_batches([batch])
 
 
 def _json(value: Any) -> str:

@@ -30,18 +30,12 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.usage = "kleene statistics (QUERY | -q TEXT) EVENTS [EVENTS ...] --time COLUMN [--type COLUMN] [options]"
-    parser.add_argument(
-        "inputs",
-        metavar="QUERY EVENTS",
-        nargs="+",
-        help="the query's file (or -), unless -q is given; then the events, in time order",
-    )
-    shared.add_query(parser)
+    shared.add_inputs(parser)
     shared.add_functions(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write to this file")
-    parser.add_argument("--fraction", metavar="F", type=_share, help="on Spark: use a random share of the rows, such as 0.1")
+    share = shared.number("a number above 0 and at most 1", lambda share: 0 < share <= 1)
+    parser.add_argument("--fraction", metavar="F", type=share, help="on Spark: use a random share of the rows, such as 0.1")
     shared.add_options(parser, EVENTS, time={"required": True})
     shared.add_options(parser)
     shared.add_running(parser)
@@ -100,18 +94,3 @@ def _on_spark(arguments: argparse.Namespace, query: Query, paths: list[str]) -> 
 
     with spark.session(arguments.master) as session:
         return query.statistics(spark.read(session, paths), fraction=arguments.fraction, **shared.options(arguments))
-
-
-def _share(text: str) -> float:
-    """A share of the rows.
-
-    >>> _share("0.1")
-    0.1
-    """
-    try:
-        share = float(text)
-    except ValueError:
-        share = 0.0
-    if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, found {text!r}")
-    return share

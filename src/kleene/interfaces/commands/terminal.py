@@ -33,7 +33,6 @@ class PrintableBytes(io.RawIOBase):
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def writable(self) -> bool:
-        """Always true."""
         return True
 
     def write(self, data: Any) -> int:

@@ -19,12 +19,8 @@ DESCRIPTION = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.usage = "kleene why-not (QUERY | -q TEXT) EVENTS [EVENTS ...] --time COLUMN [--type COLUMN] [options]"
-    parser.add_argument(
-        "inputs", metavar="QUERY EVENTS", nargs="+", help="the query's file (or -), unless -q is given; then the events"
-    )
-    shared.add_query(parser)
+    shared.add_inputs(parser, "then the events")
     shared.add_functions(parser)
     shared.add_range(parser)
     parser.add_argument(
@@ -35,11 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_options(parser, BAD_ROWS, bad_rows=bad_rows)
     shared.add_options(parser, EVENTS, time={"required": True})
     shared.add_options(parser)
-    group = parser.add_argument_group("how it runs")
-    group.add_argument(
-        "--engine", choices=["embedded", "spark"], default="embedded", help="select the events in this process, or on Spark"
-    )
-    group.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
+    shared.add_engine(parser.add_argument_group("how it runs"), "select the events in this process, or on Spark")
 
 
 def run(arguments: argparse.Namespace) -> int:

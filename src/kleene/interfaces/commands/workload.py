@@ -7,22 +7,22 @@ alone; `explain` shows what they share.
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kleene.common.errors import KleeneError
 from kleene.common.paths import path_segments
+from kleene.common.terminal import plural
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import events, output
 from kleene.interfaces.commands.arguments import UsageError
-from kleene.interfaces.commands.display import plural
-from kleene.interfaces.commands.progress import Progress
+from kleene.interfaces.commands.progress import Line, Progress
 from kleene.interfaces.commands.terminal import put, say
-from kleene.interfaces.options import BAD_ROWS, EVENTS, PLAN
+from kleene.interfaces.options import EVENTS, PLAN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +67,8 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--search", metavar="NAME", help="annealing, tabu, none, sharing, reordering or written; like --plan search=NAME"
     )
-    group.add_argument("--seconds", metavar="N", type=_seconds, help="how long to search; like --plan seconds=N")
+    seconds = shared.number("a number of seconds", lambda seconds: 0 <= seconds < inf)
+    group.add_argument("--seconds", metavar="N", type=seconds, help="how long to search; like --plan seconds=N")
 
 
 def _plan(arguments: argparse.Namespace) -> dict[str, Any] | None:
@@ -85,25 +86,9 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {**shared.options(arguments), "plan": _plan(arguments)}
 
 
-def _columns(arguments: argparse.Namespace) -> Any:
-    """The events of the file, or the schema of the given columns; None without either."""
-    if arguments.events is not None and arguments.columns is not None:
-        raise UsageError("give a file of events or --columns, not both")
-    if arguments.columns is not None:
-        return shared.arrow_schema(arguments.columns)
-    if arguments.events is None:
-        return None
-
-    from kleene.runtime.files import open_events
-
-    return open_events(arguments.events)
-
-
 def _add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("events", metavar="EVENTS", nargs="?", help="a file of events, Parquet, CSV or NDJSON")
-    parser.add_argument(
-        "--columns", metavar="NAME:TYPE,...", type=shared.columns, help="the columns of the events, as ts:timestamp,id:string"
-    )
+    shared.add_columns(parser, "the columns of the events, as ts:timestamp,id:string")
 
 
 # --- check ------------------------------------------------------------------------------------------------------------
@@ -116,7 +101,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 def _check(arguments: argparse.Namespace) -> int:
     """Lists the problems of all queries; reads no events, only their columns."""
-    found = _columns(arguments)
+    found = shared.described_events(arguments)
     if found is not None and arguments.time is None:
         raise UsageError("--time COLUMN is required to check queries against events")
     queries = _queries(arguments)
@@ -160,15 +145,13 @@ def _makers(queries: Workload, name: str) -> dict[str, Any]:
 # --- explain ----------------------------------------------------------------------------------------------------------
 
 
-class SearchLine:
+class SearchLine(Line):
     """The progress of a search for a plan: on one line of a terminal, else by occasional lines if it takes long."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._watched = self._stream.isatty()
-        self._interval = 0.2 if self._watched else 10.0
-        self._next = 1.0 if self._watched else self._interval
-        self._shown = False
+        super().__init__(stream)
+        self._interval = 0.2 if self.on_terminal else 10.0
+        self._next = 1.0 if self.on_terminal else self._interval
 
     def __call__(self, progress: Searched) -> None:
         """Shows the progress of the search."""
@@ -176,17 +159,7 @@ class SearchLine:
             return
         self._next = progress.seconds + self._interval
         part = f", part {progress.component} of {progress.components}" if progress.components > 1 else ""
-        line = f"searched {progress.seconds:,.0f} s, {progress.steps:,} steps, cost {progress.cost:,.4g}{part}"
-        self._stream.write(f"\r\x1b[K{line}" if self._watched else f"{line}\n")
-        self._stream.flush()
-        self._shown = self._watched
-
-    def clear(self) -> None:
-        """Clears the line."""
-        if self._shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-            self._shown = False
+        self.show(f"searched {progress.seconds:,.0f} s, {progress.steps:,} steps, cost {progress.cost:,.4g}{part}")
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
@@ -199,15 +172,12 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
 
 def _explain(arguments: argparse.Namespace) -> int:
     """Prints the shared plan with the costs of the baselines, and optionally draws it."""
-    found = _columns(arguments)
+    found = shared.described_events(arguments)
     if found is None:
         raise UsageError("give either a file of events or --columns")
     queries = _queries(arguments)
-    line = SearchLine()
-    try:
+    with SearchLine() as line:
         plan = queries.explain_shared(found, progress=line, **_options(arguments))
-    finally:
-        line.clear()
     put(plan)
     if arguments.svg is not None:
         Path(arguments.svg).write_text(plan.svg(), encoding="utf-8")
@@ -231,8 +201,7 @@ class Found:
 def _add_match(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("events", metavar="EVENTS", nargs="+", help="the files of events")
     shared.add_options(parser, EVENTS, time={"required": True})
-    bad = shared.add_options(parser, BAD_ROWS)
-    bad.add_argument("--quarantine", metavar="FILE", help="write them to this file, with the reason, once for each query")
+    output.add_quarantine(parser, "write them to this file, with the reason, once for each query")
     out = parser.add_argument_group("output")
     out.add_argument("--out", metavar="DIR", help="write a file for each query into this folder, named after the query")
     out.add_argument("--format", choices=FORMATS, help="the format of the files in --out (default: parquet)")
@@ -253,7 +222,7 @@ def _match(arguments: argparse.Namespace) -> int:
     for name, item in found.items():
         words = ("row", "rows") if queries[name].logical.aggregates else ("match", "matches")
         counts = [plural(item.matches.num_rows, *words)]
-        counts += [plural(item.bad, "bad row", "bad rows")] if item.bad else []
+        counts += [plural(item.bad, "bad row")] if item.bad else []
         put(f"{name}: {', '.join([*counts, *files.get(name, ())])}")
     _summary(found, progress)
     return 0
@@ -265,10 +234,7 @@ def _require_output(arguments: argparse.Namespace) -> None:
     if arguments.output is not None and output.format_of(arguments.output) != "ndjson":
         remedy = "write NDJSON, or a file for each with --out DIR"
         raise UsageError(f"'{arguments.output}': queries have different columns; {remedy}")
-    if arguments.quarantine and arguments.bad_rows != "quarantine":
-        raise UsageError("--quarantine FILE needs --bad-rows quarantine")
-    if arguments.quarantine:
-        output.format_of(arguments.quarantine)
+    output.require_quarantine(arguments)
 
 
 def _embedded(arguments: argparse.Namespace, queries: Workload, progress: Progress) -> dict[str, Found]:
@@ -322,26 +288,11 @@ def _write(arguments: argparse.Namespace, found: dict[str, Found]) -> dict[str, 
 
 def _summary(found: dict[str, Found], progress: Progress) -> None:
     rows = sum(item.matches.num_rows for item in found.values())
-    counts = [plural(progress.rows, "event", "events"), plural(len(found), "query", "queries"), plural(rows, "row", "rows")]
+    counts = [plural(progress.rows, "event"), plural(len(found), "query", "queries"), plural(rows, "row")]
     say(f"{', '.join(counts)}, {progress.seconds:.2f} s")
     for name, item in found.items():
         if item.dropped:
             say(f"warning: query '{name}': {item.dropped}; the result is incomplete")
-
-
-def _seconds(text: str) -> float:
-    """The duration of a search.
-
-    >>> _seconds("2.5")
-    2.5
-    """
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a number of seconds, found {text!r}")
-    return seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, DataError, Problem
 from kleene.common.schema import Kind, kind_of_arrow
-from kleene.interfaces.inputs import is_spark_frame
+from kleene.interfaces.inputs import is_spark_frame, table_of
 from kleene.interfaces.options import Options
+from kleene.pattern.text import quoted
 from kleene.plan.options import AggregateOptions, plan_options
 
 if TYPE_CHECKING:
@@ -130,14 +131,7 @@ def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 def held(events: Any) -> Any:
     """A Spark DataFrame as it is, anything else as one table: it is read once for each query."""
-    if is_spark_frame(events):
-        return events
-    import pyarrow as pa
-
-    from kleene.runtime.embedded import event_stream
-
-    stream = event_stream(events)
-    return stream if isinstance(stream, pa.Table) else stream.read_all()
+    return events if is_spark_frame(events) else table_of(events)
 
 
 def with_composites(source: Any, base: pa.Schema, read: Sequence[Composite]) -> Any:
@@ -192,7 +186,7 @@ def _composite_frame(composite: Composite) -> DataFrame:
 
     matches: DataFrame = composite.matches
     columns = [matches["match_end"].alias(composite.time), f.lit(composite.event_type).alias(composite.type)]
-    columns += [matches[_quoted(name)] for name in composite.attributes]
+    columns += [matches[quoted(name)] for name in composite.attributes]
     return matches.select(*columns)
 
 
@@ -203,11 +197,7 @@ def cast_frame(frame: DataFrame, schema: pa.Schema) -> DataFrame:
     wanted = {field.name: field.dataType for field in from_arrow(schema)}
     columns = []
     for field in frame.schema:
-        column = frame[_quoted(field.name)]
+        column = frame[quoted(field.name)]
         same = field.dataType == wanted[field.name]
         columns.append(column if same else column.cast(wanted[field.name]).alias(field.name))
     return frame.select(*columns)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

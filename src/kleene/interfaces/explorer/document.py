@@ -7,7 +7,7 @@ the rest, up to a limit. Nothing is left out without a notice.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ def document(found: Found, selected: str | None, *, show_matches: int, show_even
     places = np.full(found.events.num_rows, -1, np.int64)
     places[rows] = np.arange(rows.size)
     keys = [_codes(found, events, family) for family in families]
-    shown = _Matches(**{**_fields(matches), "rows": places[matches.rows]})
+    shown = replace(matches, rows=places[matches.rows])
     zone = getattr(time.type, "tz", None)
     manifest = {
         "version": VERSION,
@@ -86,10 +86,6 @@ def document(found: Found, selected: str | None, *, show_matches: int, show_even
         "notices": _notices(found, selected, matches, show_matches, rows.size, timed.size),
     }
     return Document(manifest, payload)
-
-
-def _fields(matches: _Matches) -> dict[str, Array]:
-    return {name: getattr(matches, name) for name in _Matches.__dataclass_fields__}
 
 
 def _merged(found: Found) -> _Matches:
@@ -119,16 +115,8 @@ def _cut(matches: _Matches, most: int) -> _Matches:
     lengths = lengths[: order.size]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     places = np.repeat(matches.offsets[:-1][order] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return _Matches(
-        query=matches.query[order],
-        ordinal=matches.ordinal[order],
-        start=matches.start[order],
-        end=matches.end[order],
-        ids=matches.ids[order],
-        offsets=offsets,
-        rows=matches.rows[places],
-        variables=matches.variables[places],
-    )
+    heads = {name: getattr(matches, name)[order] for name in ("query", "ordinal", "start", "end", "ids")}
+    return _Matches(**heads, offsets=offsets, rows=matches.rows[places], variables=matches.variables[places])
 
 
 def _kept(found: Found, matches: _Matches, timed: Array, times: Array, families: list[tuple[str, ...]], most: int) -> Array:

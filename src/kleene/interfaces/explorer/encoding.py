@@ -25,6 +25,7 @@ LISTS = (
     pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view, pa.types.is_large_list_view,
     pa.types.is_map,
 )  # fmt: skip
+BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 ALIGNMENT = 8
 """Alignment of buffers: typed arrays of a browser start at multiples of the size of their values."""
 LONGEST = 2_000
@@ -116,7 +117,7 @@ def _as_text(column: pa.Array) -> pa.Array:
     """Values as text, by Arrow where it can."""
     if pa.types.is_string(column.type):
         return column
-    if not _is_binary(column.type):
+    if not any(is_such(column.type) for is_such in BINARY):
         try:
             return pc.cast(column, pa.string())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
@@ -127,10 +128,6 @@ def _as_text(column: pa.Array) -> pa.Array:
         return pa.array([_words(value) for value in column.to_pylist()], pa.string())
     words = pa.array([_words(value) for value in distinct.dictionary.to_pylist()], pa.string())
     return words.take(distinct.indices)
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _words(value: Any) -> str | None:

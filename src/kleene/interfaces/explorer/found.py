@@ -10,7 +10,7 @@ Cost: that of matching, and one number for each event of each match.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,7 +85,7 @@ class Found:
 def find(queries: Queries, events: pa.Table, options: Options) -> Found:
     """All matches of the queries, one query at a time; the ids are those of `match`."""
     options, _ = multi_options_of(options)
-    plans = queries.plans_for(events.schema, **_as_given(options))
+    plans = queries.plans_for(events.schema, **{spec.name: getattr(options, spec.name) for spec in fields(Options)})
     aggregates = tuple(name for name, item in queries.queries.items() if item.logical.aggregates)
     if len(aggregates) == len(queries.queries):
         hint = "leave out AGG, GROUP BY and HAVING to see the underlying matches"
@@ -117,10 +117,6 @@ def find(queries: Queries, events: pa.Table, options: Options) -> Found:
     whole = _with_composites(events, composites)
     in_order = tuple(matched[name] for name in queries.queries if name in matched)
     return Found(whole, events.num_rows, schema, in_order, plans, aggregates)
-
-
-def _as_given(options: Options) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in Options.__dataclass_fields__}
 
 
 def _numbers(begin: int, end: int) -> pa.Array:

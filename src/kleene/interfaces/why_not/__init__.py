@@ -1,6 +1,6 @@
-"""Why a query does not match: the query without one of its constraints, asked again, and what combinations of events break.
+"""Why a query does not match: the query is run again without one of its constraints, and the matches it gains are examined.
 
-`why_not` asks the engine again with a constraint left out (`kleene.pattern.relax`), `misses` says which constraint a
-combination breaks and by how much, `stream` has events and combinations as arrays, `report` what users read. The engine's own
-evaluator decides every condition: a second meaning of one does not belong here.
+`why_not` runs the relaxed queries (`kleene.pattern.relax`), `misses` decides which constraint a combination of events breaks,
+and by how much, `stream` has events and combinations as arrays, `report` is the result. The engine's own evaluator decides
+every condition, so that conditions have one meaning only.
 """

@@ -1,7 +1,7 @@
-"""Which constraint a combination of events breaks, by how much, and why: over whole blocks of them, and for one in words.
+"""Which constraint a combination of events breaks, and by how much: for blocks of combinations, and in words for one.
 
-Conditions are evaluated by the engine's own evaluator. Cost: a few Arrow or NumPy operations per constraint and block; negation
-is linear in the pairs of a combination and an event that may be forbidden there.
+The engine's own evaluator decides conditions. Cost: a few Arrow or NumPy operations per constraint and block; negation is
+linear in the pairs of a combination and an event that may be forbidden in it.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from kleene.pattern.relax import Constraint, Demand, base, open_ended
 from kleene.pattern.text import expression_text, name_text, value_text
 
 PAIRS = 1 << 20
-"""How many pairs of a combination and an event that may be forbidden are decided at a time."""
+"""Number of pairs (combination, event that may be forbidden) decided at a time."""
 
 CHOICES = 1 << 16
-"""How many choices of elements are looked at at a time to find one that fails a condition."""
+"""Number of choices of elements tried at a time to find one that fails a condition."""
 
 COMPARED = (Demand.STRATEGY, Demand.OVERLAP)
-"""What a combination breaks that is not among the matches of the query."""
+"""Constraints that a combination breaks if it is not a match of the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Which combinations break a constraint, and by how much: infinite where that is no number."""
+    """Which combinations break a constraint, and by how much; infinite if that is not a number."""
 
     broken: Array
     amount: Array
@@ -54,14 +54,14 @@ class Judge:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.reported = pa.array([], pa.string())
-        """The keys (see `row_keys`) of the matches that the query has, once they are known."""
+        """The keys (see `row_keys`) of the query's matches, once known."""
         bound = stream.bound
         self._kleene = frozenset(event.variable for event in bound.components if event.is_kleene)
         self._open_ended = open_ended(base(bound))
 
     def near(self, rows: pa.Table, relaxed: Sequence[Constraint]) -> tuple[Array, Array]:
-        """Which combinations break all of the constraints and no negation that went with them, and how to compare them: by how
-        much each constraint is broken, then the last and the first row.
+        """Which combinations break all of the constraints and no negation that was dropped with them; and their measures for
+        sorting: by how much each constraint is broken, then the last and the first row.
         """
         near = np.ones(rows.num_rows, bool)
         measures = np.zeros((len(relaxed) + 2, rows.num_rows))
@@ -80,7 +80,7 @@ class Judge:
         return np.asarray(pc.is_in(row_keys(rows), value_set=self.reported).to_numpy(zero_copy_only=False))
 
     def _gone_with(self, relaxed: Sequence[Constraint]) -> frozenset[str]:
-        """The negative components that are not decided any more because a constraint is not."""
+        """The negative components that are dropped with the constraints."""
         demands = {item.demand for item in relaxed}
         if Demand.ORDER in demands:
             gone = {event.variable for event in self.stream.bound.components if event.negated}
@@ -92,8 +92,7 @@ class Judge:
         unknown = np.full(matches.count, np.inf)
         match constraint.demand:
             case Demand.CONDITION:
-                assert constraint.expression is not None
-                return self._condition(constraint.expression, matches)
+                return self._condition(constraint.condition, matches)
             case Demand.KEY:
                 assert isinstance(constraint.expression, Equivalence)
                 return Broken(~self._agree(constraint.expression, matches), unknown)
@@ -101,21 +100,19 @@ class Judge:
                 span, allowed = self._span(matches, relaxed)
                 return Broken(span >= allowed, (span - allowed).astype(np.float64))
             case Demand.NEGATION:
-                assert constraint.variable is not None
-                return Broken(self._forbidden(constraint.variable, matches) >= 0, unknown)
+                return Broken(self._forbidden(constraint.component, matches) >= 0, unknown)
             case Demand.ORDER:
                 late = self._out_of_order(matches)
                 return Broken(late >= 0, late)
             case Demand.REPETITION:
-                assert constraint.variable is not None
-                missing = self._missing(constraint.variable, matches)
+                missing = self._missing(constraint.component, matches)
                 return Broken(missing > 0, missing)
             case Demand.STRATEGY:
                 return Broken(~known, self._skipped(matches))
         return Broken(~known, unknown)
 
     def _condition(self, expression: Expression, matches: Matches) -> Broken:
-        """A condition that reads a variable of another alternative is not checked."""
+        """Judges a condition; one that reads a variable of another alternative is not checked."""
         evaluator = MatchEvaluator(self.stream.bound, self.stream.gather, MatchRows(matches))
         if any(MatchRows(matches).is_absent(name) for name in variables(expression)):
             return Broken(np.zeros(matches.count, bool), np.full(matches.count, np.inf))
@@ -124,7 +121,7 @@ class Judge:
         return Broken(~evaluator.holds(expression), amount)
 
     def _agree(self, test: Equivalence, matches: Matches) -> Array:
-        """Where all events have the same key, and the one that the test fixes; a type that has no such key agrees with all."""
+        """Where all events have the same key, and the value that the test fixes; types without the key agree with all."""
         agree = self._common_key(test.name, matches) != DIFFERENT
         if test.value is not None:
             right = self._is_right(test)
@@ -134,7 +131,7 @@ class Judge:
         return np.asarray(agree)
 
     def _common_key(self, name: str, matches: Matches) -> Array:
-        """The code of the key that all events of a combination have; FREE if they have none, DIFFERENT if they do not agree."""
+        """The code of the common key of a combination; FREE if its types have none, DIFFERENT if its events disagree."""
         codes = self.stream.keys(name)
         low, high = np.full(matches.count, codes.size * 2), np.full(matches.count, FREE)
         for variable in (*matches.singles, *matches.lists):
@@ -145,7 +142,7 @@ class Judge:
         return np.where((low != DIFFERENT) & ((high == FREE) | (low == high)), high, DIFFERENT)
 
     def _is_right(self, test: Equivalence) -> Array:
-        """Which events have the value that a test fixes, if it fixes one, or are of a type without the key."""
+        """Which events have the value that a test fixes, if any, or are of a type without the key."""
         stream, name = self.stream, test.name
         if not isinstance(test.value, Literal):
             return np.ones(stream.table.num_rows, bool)
@@ -153,7 +150,7 @@ class Judge:
         return np.asarray(evaluator.holds(Comparison("=", Attribute("", name), test.value)) | (stream.keys(name) == FREE))
 
     def _span(self, matches: Matches, relaxed: Sequence[Constraint]) -> tuple[Array, int]:
-        """How long combinations are, and how long they may not be: in time, or in events with the keys that are asked for."""
+        """The lengths of combinations, and the window: in time, or in events with the tested keys."""
         bound = self.stream.bound
         if bound.count_window is not None:
             left_out = [item.expression for item in relaxed]
@@ -164,12 +161,12 @@ class Judge:
         return self.stream.ts.take(matches.last) - self.stream.ts.take(matches.first), bound.window
 
     def _branches(self, matches: Matches) -> list[Branch]:
-        """The alternatives that combinations belong to: those with exactly their variables."""
+        """The alternatives of combinations: those with exactly their variables."""
         own = {*matches.singles, *matches.lists}
         return [branch for branch in self.stream.bound.branches if {event.variable for event in branch.positives} == own]
 
     def _out_of_order(self, matches: Matches) -> Array:
-        """How much too late an event is that should be before another one; negative where all are in order."""
+        """By how much an event is later than one that it must precede; negative if all are in order."""
         worst = np.full(matches.count, np.inf)
         for branch in self._branches(matches):
             late = np.full(matches.count, -1.0)
@@ -189,7 +186,7 @@ class Judge:
         return np.asarray(quantifier.low - np.diff(matches.lists[variable][0]), np.float64)
 
     def _skipped(self, matches: Matches) -> Array:
-        """Under contiguity, how many events lie between those of a combination."""
+        """Under contiguity, the number of events between those of a combination."""
         strategy = self.stream.bound.query.strategy
         if strategy is Strategy.SKIP_TILL_NEXT_MATCH:
             return np.full(matches.count, np.inf)
@@ -203,7 +200,7 @@ class Judge:
     # Negation
 
     def _forbidden(self, variable: str, matches: Matches) -> Array:
-        """The row of the earliest event that a negative component forbids in each combination; -1 where there is none."""
+        """The row of the earliest forbidden event of a negative component in each combination; -1 if there is none."""
         found = np.full(matches.count, -1, np.int64)
         event = self.stream.bound.component(variable)
         own = self.stream.of(event)
@@ -233,7 +230,7 @@ class Judge:
         return found
 
     def _interval(self, negative: Negative, branch: Branch, matches: Matches, own: Array) -> tuple[Array, Array]:
-        """The range of a negative component's events that lie strictly between the neighbours, or within the window."""
+        """The range of a negative component's events strictly between its neighbours, or within the window."""
         rank, ts, window = self.stream.rank, self.stream.ts, self.stream.bound.window
         names = [event.variable for event in branch.positives]
         if negative.after:
@@ -251,8 +248,8 @@ class Judge:
         return begin, end
 
     def _matches_negative(self, negative: Negative, matches: Matches, numbers: Array, rows: Array) -> Array:
-        """Which pairs of a combination and an event that it does not hold have the same keys and meet the negative component's
-        conditions.
+        """Which pairs of a combination and an event outside it agree on the keys and satisfy the conditions of the negative
+        component.
         """
         bound, name = self.stream.bound, negative.event.variable
         held = ~matches.binds([*matches.singles, *matches.lists], numbers, rows, self.stream.table.num_rows)
@@ -273,27 +270,24 @@ class Judge:
     # Words
 
     def reason(self, constraint: Constraint, matches: Matches, relaxed: Sequence[Constraint]) -> tuple[str, Any]:
-        """Why one combination breaks a constraint, in words, and by how much: a number, a length of time, or None."""
+        """Why one combination breaks a constraint, in words; and by how much: a number, a duration, or None."""
         match constraint.demand:
             case Demand.CONDITION:
-                assert constraint.expression is not None
-                return self._failing(constraint.expression, matches)
+                return self._failing(constraint.condition, matches)
             case Demand.KEY:
                 assert isinstance(constraint.expression, Equivalence)
                 return self._differing(constraint.expression, matches), None
             case Demand.WINDOW:
                 return self._too_long(matches, relaxed)
             case Demand.NEGATION:
-                assert constraint.variable is not None
-                row = int(self._forbidden(constraint.variable, matches)[0])
-                return f"{self._event_words(constraint.variable, row)} must not occur there", None
+                row = int(self._forbidden(constraint.component, matches)[0])
+                return f"{self._event_words(constraint.component, row)} must not occur there", None
             case Demand.ORDER:
                 return self._misplaced(matches)
             case Demand.REPETITION:
-                assert constraint.variable is not None
-                missing = int(self._missing(constraint.variable, matches)[0])
-                held = int(np.diff(matches.lists[constraint.variable][0])[0])
-                return f"{name_text(constraint.variable)} has {held:,} events, {missing:,} too few", missing
+                missing = int(self._missing(constraint.component, matches)[0])
+                held = int(np.diff(matches.lists[constraint.component][0])[0])
+                return f"{name_text(constraint.component)} has {held:,} events, {missing:,} too few", missing
             case Demand.STRATEGY:
                 skipped = float(self._skipped(matches)[0])
                 if not np.isfinite(skipped):
@@ -302,7 +296,7 @@ class Judge:
         return "a match that is reported overlaps it", None
 
     def _failing(self, expression: Expression, matches: Matches) -> tuple[str, Any]:
-        """The first choice of elements for which a condition does not hold, and its values."""
+        """The values of a condition for the first choice of elements that fails it."""
         quantified = condition_of(expression, self._kleene)
         lists = MatchRows(matches)
         ranges = [np.arange(1, lists.lengths(name)[0]) for name in quantified.running]
@@ -345,7 +339,7 @@ class Judge:
         return f"spans {length}, longer than the window by {value_text(excess)}", excess
 
     def _misplaced(self, matches: Matches) -> tuple[str, Any]:
-        """The pair of events that is worst out of order, of the alternative that comes nearest."""
+        """The pair of events that is most out of order, in the alternative that comes nearest."""
         texts = []
         for branch in self._branches(matches):
             wrong = []
@@ -369,7 +363,7 @@ class Judge:
         return f"{kind} {name_text(variable)} at {moment}"
 
     def _duration(self, units: int) -> Any:
-        """A length in the unit of the time column."""
+        """A length in the unit of the time column as a duration, or as it is if that is an integer."""
         unit = self.stream.bound.schema.time_unit
         if unit is None:
             return units
@@ -377,7 +371,7 @@ class Judge:
 
 
 class _PlainEvaluator(Evaluator):
-    """Evaluates over columns of no component."""
+    """Evaluates over columns that belong to no component."""
 
     def lacking(self, reference: Any) -> None:  # noqa: ARG002 - no column is lacking
         return None
@@ -389,7 +383,7 @@ def row_evaluator(bound: BoundQuery, rows: pa.Table) -> Evaluator:
 
 
 def amounts_of(evaluator: Evaluator, expression: Expression, count: int) -> Array:
-    """By how much a comparison of numbers or times is missed in each row; infinite where that is no number."""
+    """By how much each row misses a comparison of numbers or times; infinite if that is not a number."""
     if not isinstance(expression, Comparison) or expression.operator == "!=":
         return np.full(count, np.inf)
     both = [evaluator.values(side) for side in (expression.left, expression.right)]
@@ -405,33 +399,24 @@ def amounts_of(evaluator: Evaluator, expression: Expression, count: int) -> Arra
 
 
 def values_words(evaluator: Evaluator, expression: Expression, place: int) -> tuple[str, Any]:
-    """The values of a condition that does not hold in a row, in words, and by how much it is missed."""
+    """The values of a condition that fails in a row, in words; and by how much the row misses it."""
     if isinstance(expression, Comparison):
         left, right = (_value(evaluator, side, place) for side in (expression.left, expression.right))
-        text = f"{value_text(left)} {expression.operator} {value_text(right)} is {_truth(left, right)}"
+        truth = "unknown" if left is None or right is None else "false"
+        text = f"{value_text(left)} {expression.operator} {value_text(right)} is {truth}"
         amount = _difference(left, right) if expression.operator != "!=" else None
         if amount is None:
             return text, None
-        return (text if not amount else f"{text}, {_short(expression.operator)} by {value_text(amount)}"), amount
+        missed = "off" if expression.operator == "=" else "short"
+        return (f"{text}, {missed} by {value_text(amount)}" if amount else text), amount
     read = dict.fromkeys(node for node in walk(expression) if isinstance(node, Attribute))
-    values = [f"{_words(node)} = {value_text(_value(evaluator, node, place))}" for node in read]
+    named = ((expression_text(node) if node.variable else name_text(node.name), node) for node in read)
+    values = [f"{name} = {value_text(_value(evaluator, node, place))}" for name, node in named]
     return ", ".join(values) or "it is constant", None
 
 
 def _value(evaluator: Evaluator, expression: Expression, place: int) -> Any:
     return showable(evaluator.values(expression).slice(place, 1))[0].as_py()
-
-
-def _words(node: Attribute) -> str:
-    return expression_text(node) if node.variable else name_text(node.name)
-
-
-def _truth(left: Any, right: Any) -> str:
-    return "unknown" if left is None or right is None else "false"
-
-
-def _short(operator: str) -> str:
-    return "off" if operator == "=" else "short"
 
 
 def _difference(left: Any, right: Any) -> Any:

@@ -1,19 +1,20 @@
-"""What `why_not` answers: a report for programs, as text, as HTML and as JSON."""
+"""The report of `why_not`, as an object, text, HTML and JSON."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
+from kleene.common.terminal import plural
 from kleene.pattern.relax import Constraint, Demand
 from kleene.pattern.text import value_text
 
 ELEMENTS_SHOWN = 4
-"""Of a variable with more events, the first ones and the last one are shown."""
+"""Number of events shown of one variable; of more, the first ones and the last one."""
 
 _SAYS = {
     Demand.CONDITION: "condition",
@@ -43,65 +44,64 @@ class Count:
         """
         if self.number == 0:
             return f"no {one}" if self.exact else f"no {one} found, but not all were looked at"
-        noun = one if self.number == 1 else many
-        return f"{'' if self.exact else 'at least '}{self.number:,} {noun}"
+        return ("" if self.exact else "at least ") + plural(self.number, one, many)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Some events that belong together: a near miss, or the beginning of a match. Of AGG, a row that is not shown."""
+    """A combination of events: a near miss, or the beginning of a match. With AGG, a row that HAVING removes."""
 
     events: Mapping[str, tuple[Mapping[str, Any], ...]]
     """The events of each variable, with all of their columns."""
     shown: Mapping[str, tuple[tuple[str, ...], ...]]
-    """The same in words: of each event its type, its time, and what the query reads."""
+    """The same in words: the type and time of each event, and the attributes that the query reads."""
     reasons: tuple[str, ...] = ()
     """Why it breaks each constraint of its cause."""
     amounts: tuple[Any, ...] = ()
-    """By how much: a number or a length of time; None where it is neither."""
+    """By how much: a number or a duration; None if it is neither."""
     row: Mapping[str, Any] | None = None
     """The row of AGG."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """How many events a component has to choose from."""
+    """A component, with the number of its events."""
 
     variable: str
     text: str
     negated: bool
     optional: bool
-    """Whether a match need not have an event of it."""
+    """Whether a match may have no event of it."""
     events: int
-    """Of its types."""
+    """The number of events of its types."""
     passing: int
-    """That also meet the conditions which read one event of it and nothing else."""
+    """The number of those that satisfy the conditions on this component's event alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The pattern up to one of its parts, and how many matches that much has."""
+    """The pattern up to one of its parts, with the number of matches so far."""
 
     text: str
     """The pattern so far."""
     part: str
     """Its last part."""
     demands: tuple[str, ...]
-    """The conditions that read this part and nothing after it."""
+    """The conditions on this part and earlier ones."""
     window: str | None
-    """The window that it must be in with those before it."""
+    """The window that it shares with earlier parts."""
     matches: Count
     latest: Found | None
-    """The one that ends last."""
+    """The match that ends last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Constraints that alone (or, if there are several, only together) stand between some events and a match."""
+    """Constraints without which some events would be a match; if there are several, neither alone suffices."""
 
     constraints: tuple[Constraint, ...]
     count: Count
-    """How many near misses there are: combinations of events that break these constraints and no other."""
+    """The number of near misses: combinations of events that break these constraints and no other."""
     nearest: tuple[Found, ...]
 
     @property
@@ -111,35 +111,35 @@ class Cause:
 
     @property
     def text(self) -> str:
-        """The constraints as the query has them."""
+        """The constraints as written in the query."""
         return " and ".join(item.text for item in self.constraints)
 
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """How far a query got over some events, what stopped it, and the nearest misses; `str()` of it is the report."""
+    """How far a query got over some events, what stopped it, and the nearest misses; `str()` gives the report as text."""
 
     query: str
     """The query's name."""
     scope: str
-    """Which events were asked about, in words after "events"; empty for all."""
+    """The selection of events, in words that follow "events"; empty for all."""
     events: int
     bad_rows: int
     first: Any
     """The time of the first event."""
     last: Any
     aggregates: bool
-    """Whether the query has AGG: its answer is rows, and matches are those that they are of."""
+    """Whether the query has AGG: the result is rows, and matches are those that they aggregate."""
     rows: Count | None
-    """How many rows of AGG there are."""
+    """The number of rows of AGG."""
     matches: Count
     components: tuple[Component, ...]
     progress: tuple[tuple[Step, ...], ...]
-    """For each alternative of a pattern that is an OR, else for the one, part after part, up to the first that had no match."""
+    """For each alternative of a top-level OR (else for the pattern), part by part, up to the first without a match."""
     causes: tuple[Cause, ...]
-    """One constraint each; several only where no single one suffices."""
+    """One constraint each; two only if no single one suffices."""
     untried: tuple[tuple[str, str], ...] = ()
-    """Constraints that may be causes too, why it is not known: without them the query cannot be asked, or not in full."""
+    """Constraints that may be causes too, with the reason why that is unknown: the relaxed query failed or was cut short."""
 
     @property
     def is_matched(self) -> bool:
@@ -172,7 +172,7 @@ class WhyNot:
         yield head, list(self._stopped())
 
     def _summary(self) -> Iterator[str]:
-        found = f"{self.events:,} {'event' if self.events == 1 else 'events'}"
+        found = plural(self.events, "event")
         if self.scope:
             found += f" {self.scope}"
         if self.events:
@@ -201,7 +201,7 @@ class WhyNot:
             yield f"not settled without {text}: {reason}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as data that JSON can write: moments in ISO 8601, lengths of time in seconds."""
+        """The report as data for JSON: moments in ISO 8601, durations in seconds."""
         return {
             "query": self.query,
             "scope": self.scope,
@@ -209,17 +209,14 @@ class WhyNot:
             "bad_rows": self.bad_rows,
             "first": _plain(self.first),
             "last": _plain(self.last),
-            "rows": None if self.rows is None else _count(self.rows),
-            "matches": _count(self.matches),
-            "components": [
-                {name: getattr(item, name) for name in ("variable", "text", "negated", "optional", "events", "passing")}
-                for item in self.components
-            ],
+            "rows": None if self.rows is None else asdict(self.rows),
+            "matches": asdict(self.matches),
+            "components": [asdict(item) for item in self.components],
             "progress": [[_step(step) for step in steps] for steps in self.progress],
             "causes": [
                 {
                     "constraints": [{"kind": item.demand.value, "text": item.text} for item in cause.constraints],
-                    "near_misses": _count(cause.count),
+                    "near_misses": asdict(cause.count),
                     "nearest": [_plain_found(found) for found in cause.nearest],
                 }
                 for cause in self.causes
@@ -229,10 +226,10 @@ class WhyNot:
 
 
 def _available(item: Component) -> tuple[str, ...]:
-    events = f"{item.events:,} {'event' if item.events == 1 else 'events'}"
+    events = plural(item.events, "event")
     if item.passing == item.events:
         return (events,)
-    return events, f"{item.passing:,} {'meets' if item.passing == 1 else 'meet'} the conditions on one event"
+    return events, f"{plural(item.passing, 'meets', 'meet')} the conditions on one event"
 
 
 def _progress(steps: Sequence[Step]) -> Iterator[str]:
@@ -266,17 +263,13 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
 
 
-def _count(count: Count) -> dict[str, Any]:
-    return {"number": count.number, "exact": count.exact}
-
-
 def _step(step: Step) -> dict[str, Any]:
     return {
         "pattern": step.text,
         "part": step.part,
         "conditions": list(step.demands),
         "window": step.window,
-        "matches": _count(step.matches),
+        "matches": asdict(step.matches),
         "latest": None if step.latest is None else _plain_found(step.latest),
     }
 

@@ -1,13 +1,13 @@
-"""The events that are asked about, and combinations of them, as arrays: stream order, keys, positions.
+"""The selected events, and combinations of them, as arrays: stream order, keys, positions.
 
-Combinations come as rows of row numbers, a column for each variable, as the engine's RETURN gives them.
+A combination is a row of row numbers, with a column for each variable, as the engine returns it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -22,15 +22,15 @@ from kleene.pattern.operators import Event
 from kleene.pattern.policies import Output, Strategy
 
 FREE = -1
-"""The code of a key that an event's type does not have: it agrees with every other."""
+"""The code of a key that the type of the event lacks: it agrees with every other."""
 
 DIFFERENT = -2
-"""The code of a key that agrees with no other, as NULL, and of events that do not agree."""
+"""The code of a key that agrees with no other, such as NULL, and of events that disagree."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Events in stream order, with a column of row numbers, and the query that is asked about."""
+    """Events in stream order, with a column of row numbers, and the query."""
 
     bound: BoundQuery
     table: pa.Table
@@ -39,17 +39,17 @@ class Stream:
 
     @cached_property
     def columns(self) -> dict[str, pa.Array]:
-        """The columns, each in one piece."""
+        """The columns, each as one array."""
         return {name: self.table.column(name).combine_chunks() for name in self.table.column_names}
 
     @cached_property
     def shown(self) -> pa.Table:
-        """The events as reports have them."""
+        """The events as reports show them."""
         return shown(self.table)
 
     @cached_property
     def ts(self) -> Array:
-        """When events are, in the unit of the window."""
+        """The times of the events, in the unit of the window."""
         return time_values(self.columns[self.bound.schema.time], self.bound.schema.time_unit)
 
     @cached_property
@@ -72,15 +72,10 @@ class Stream:
         """A column at some rows."""
         return take(self.columns[name], places)
 
-    def keys(self, name: str) -> Array:
-        """A code for each row: equal for events that agree on an attribute, FREE without it, DIFFERENT where it is NULL."""
-        if name not in self._known_keys:
-            self._known_keys[name] = self._key_codes(name)
-        return self._known_keys[name]
-
     @cached_property
-    def _known_keys(self) -> dict[str, Array]:
-        return {}
+    def keys(self) -> Callable[[str], Array]:
+        """A code for each row, by attribute: equal for events that agree on it, FREE without it, DIFFERENT where it is NULL."""
+        return cache(self._key_codes)
 
     def _key_codes(self, name: str) -> Array:
         column = decoded(self.columns[name])
@@ -117,12 +112,12 @@ class Stream:
 
 
 def shown(table: pa.Table) -> pa.Table:
-    """A table whose values Python can hold."""
+    """A table whose values Python can represent."""
     return pa.table([showable(column) for column in table.columns], names=table.column_names)
 
 
 def _codes(column: pa.Array) -> Array:
-    """A number for each value, the same for the same value; NULL has one, and NaN."""
+    """A number for each value, equal for equal values; NULL has one, and so has NaN."""
     column = decoded(column)
     if pa.types.is_floating(column.type):
         column = pc.add(column, 0.0)  # -0.0 equals 0.0
@@ -137,7 +132,7 @@ def _is_nan(column: pa.Array) -> Array:
 
 
 def blocks_of(rows: pa.Table) -> Iterator[tuple[Array, Matches]]:
-    """Combinations by which variables they have: the numbers of their rows, and the rows of events that they bind."""
+    """Combinations in blocks with the same variables: the numbers of their rows, and the rows of the events that they bind."""
     present = [~pc.is_null(rows.column(name)).to_numpy() for name in rows.column_names]
     shape = sum((held.astype(np.int64) << bit for bit, held in enumerate(present)), np.zeros(rows.num_rows, np.int64))
     for own in np.unique(shape).tolist():
@@ -158,14 +153,14 @@ def blocks_of(rows: pa.Table) -> Iterator[tuple[Array, Matches]]:
 
 
 def _matches(count: int, singles: dict[str, Array], lists: dict[str, tuple[Array, Array]]) -> Matches:
-    """Rows are in stream order, so the first event is that of the lowest row."""
+    """The combinations as the engine has them: rows are in stream order, so the first event is that of the lowest row."""
     firsts = [*singles.values(), *(places.take(offsets[:-1]) for offsets, places in lists.values())]
     lasts = [*singles.values(), *(places.take(offsets[1:] - 1) for offsets, places in lists.values())]
     return Matches(count, singles, lists, np.minimum.reduce(firsts), np.maximum.reduce(lasts))
 
 
 def row_keys(rows: pa.Table) -> pa.Array:
-    """A text for each combination, the same for the same events under the same variables."""
+    """A text for each combination, equal for equal events under the same variables."""
     parts = []
     for name in sorted(rows.column_names):
         column = rows.column(name).combine_chunks()

@@ -1,13 +1,13 @@
 """Why a query does not match: how far its pattern got over some events, which constraint stopped it, and the nearest misses.
 
-The engine is asked again without one of the query's constraints at a time (`kleene.pattern.relax`). What it finds then that
-breaks this constraint, and no other, are the near misses of the constraint. If none has any, two constraints are left out at a
-time. How far the query got is the longest beginning of its pattern that has matches of its own.
+The query is run again without one of its constraints at a time (`kleene.pattern.relax`). Matches found then that break this
+constraint, and no other, are its near misses. If no constraint has any, two are left out at a time. How far the query got is
+the longest prefix of its pattern that has matches of its own.
 
-Without a constraint a query may have very many matches. Every search is therefore bounded: by the combinations that could be
-formed (`WORK`, else only the newest events are searched), by those that are looked at and kept, and by limits on the runs of
-automata. Where a bound was met, a count is the least that there are, and says so; where nothing was found before it was met,
-the constraint is reported as not settled.
+Without a constraint a query may have very many matches, so every search is bounded: by the possible combinations (`WORK`; if
+there are more, only the newest events are searched), by the matches examined and kept, and by limits on the runs of automata.
+If a search was cut short, its count is a lower bound, and says so; if it had found nothing by then, the constraint is reported
+as not settled.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from kleene.interfaces.why_not.report import Cause, Component, Count, Found, Ste
 from kleene.interfaces.why_not.stream import Stream, blocks_of, row_keys, shown
 from kleene.pattern.bind import bind
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.operators import Conjunction, Event, Pattern, Sequence, events
+from kleene.pattern.durations import window_of
+from kleene.pattern.operators import Event, Pattern, events, parts_of
 from kleene.pattern.policies import LogicalQuery, ReturnItem, Unit, Window
-from kleene.pattern.predicates import Aggregate, Attribute, Element, Equivalence, Expression, Name, conjuncts, transform, walk
+from kleene.pattern.predicates import Attribute, Element, Equivalence, Expression, Name, attributes, conjuncts, transform
 from kleene.pattern.relax import Constraint, Demand, alone, base, constraints, steps, without
 from kleene.pattern.text import expression_text, pattern_text, value_text, window_text
 from kleene.plan.analysis.keys import key_attributes
@@ -55,17 +56,17 @@ if TYPE_CHECKING:
 
 
 WORK = 3e8
-"""How many combinations of events one search may have to look at: a second or so of the engine's work."""
+"""Maximum number of possible combinations of one search: about a second of the engine's work."""
 MOST_LOOKED = 2_000_000
-"""How many matches of a query without a constraint are looked at."""
+"""Maximum number of matches of a relaxed query that are examined."""
 MOST_KEPT = 100_000
-"""How many near misses are kept to choose the nearest from."""
+"""Maximum number of near misses kept to choose the nearest from."""
 MOST_PAIRS = 45
-"""How many pairs of constraints are tried."""
+"""Maximum number of pairs of constraints tried."""
 BLOCK = 1 << 13
-"""How many matches are handed on at a time: few, because the search may stop."""
+"""Number of matches handed over at a time: small, because the search may stop."""
 LIMITS = Limits(runs=10_000, matches=10_000, nodes=5_000_000, policy="keep_newest")
-"""Of the automata that search."""
+"""The limits of automata that search."""
 
 
 def why_not(query: Query, asked: Any, key: Any, since: Any, until: Any, near: int, options: Mapping[str, Any]) -> WhyNot:
@@ -99,17 +100,17 @@ def _options(options: Mapping[str, Any]) -> Options:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Combinations of events, and whether there are no others."""
+    """Combinations of events, and whether these are all."""
 
     rows: pa.Table
     """A column of row numbers for each variable."""
     measures: Array
-    """For each of them: by how much it breaks each constraint, then its last and its first row."""
+    """For each of them: by how much it breaks each constraint, then its last and first row."""
     exact: bool
 
 
 class _Inquiry:
-    """One question: the events, the query in the form that is asked again, and what has been found."""
+    """The state of one `why_not`: the events, the query in the form that is relaxed, and the results so far."""
 
     def __init__(self, query: Query, bound: BoundQuery, table: pa.Table, chosen: Range, options: Options, nearest: int) -> None:
         self._query, self._options, self._range, self._nearest = query, options, chosen, nearest
@@ -126,7 +127,7 @@ class _Inquiry:
         self._untried: list[tuple[str, str]] = []
 
     def report(self) -> WhyNot:
-        """Everything there is to say."""
+        """The whole report."""
         found = self._search(self._base, whole=True)
         self._judge.reported = row_keys(found.rows)
         having, rows = self._having()
@@ -153,9 +154,9 @@ class _Inquiry:
     # Searching
 
     def _search(self, query: LogicalQuery, relaxed: Several[Constraint] = (), *, whole: bool = False) -> _Search:
-        """The matches of a query, of those without some constraints the near misses, as far as the bounds allow.
+        """The matches of a query, or the near misses of the constraints it was relaxed by, within the bounds.
 
-        With `whole` all events are searched, however many combinations they have.
+        With `whole` all events are searched, regardless of the number of possible combinations.
         """
         bound = self._bind(query)
         plan = make_plan(bound, ties=self._options.ties)
@@ -185,14 +186,14 @@ class _Inquiry:
         return bind(_returning_rows(query, self._row), self._schema, params=self._options.params)
 
     def _affordable(self, bound: BoundQuery, by_runs: bool) -> int:
-        """How many of the newest events can be searched."""
+        """The number of newest events that can be searched within `WORK`."""
         newest: int = self._table.num_rows
         while newest > 1 and self._work(bound, self._table.num_rows - newest, by_runs) > WORK:
             newest //= 2
         return newest
 
     def _work(self, bound: BoundQuery, begin: int, by_runs: bool) -> float:
-        """How many combinations the events from a row on have, by types, keys and the window alone; of automata, the steps."""
+        """The possible combinations of the events from a row on, by types, keys and window; for automata, the steps."""
         count: int = self._table.num_rows - begin
         if by_runs:
             return float(count) * min(count, LIMITS.runs)
@@ -224,11 +225,11 @@ class _Inquiry:
     # What stopped it
 
     def _is_possible(self) -> bool:
-        """Whether some alternative has events for each of its components: else no constraint is to blame."""
+        """Whether some alternative has events for each of its components; if not, no constraint is a cause."""
         return any(all(self._of[event.variable].size for event in branch.positives) for branch in self._bound.branches)
 
     def _constraints(self) -> Iterator[Constraint]:
-        """The constraints that events of the range can break: they have one key already."""
+        """The constraints that the selected events can break: they agree on the selected key."""
         for item in constraints(self._base):
             test = item.expression
             if not (isinstance(test, Equivalence) and test.name in self._range.keys and test.value is None):
@@ -242,7 +243,7 @@ class _Inquiry:
             yield from self._cause((item,))
 
     def _pairs(self) -> Iterator[Cause]:
-        """Two constraints at a time."""
+        """The causes of two constraints each."""
         pairs = list(combinations(self._constraints(), 2))
         for pair in pairs[:MOST_PAIRS]:
             yield from self._cause(pair)
@@ -257,7 +258,7 @@ class _Inquiry:
         try:
             found = self._search(query, relaxed)
             if not found.exact and self._bound.window is not None and query.within is None:
-                # Too much without any window: what misses it by less than its length is what matters most.
+                # Too many without any window: those that exceed it by less than its length matter most.
                 wider = self._search(replace(query, within=_twice(self._bound)), relaxed)
                 found = replace(wider, exact=False) if wider.rows.num_rows else found
         except KleeneError as error:
@@ -269,12 +270,12 @@ class _Inquiry:
             self._leave(relaxed, "too many combinations; none of those looked at is near")
 
     def _leave(self, relaxed: Several[Constraint], reason: str) -> None:
-        """Notes that it is not known whether some constraints are a cause; of a pair that follows from either of the two."""
+        """Notes that it is unknown whether some constraints are a cause; a pair is noted only if neither of them is."""
         if not {item.text for item in relaxed} & {text for text, _ in self._untried}:
             self._untried.append((" and ".join(item.text for item in relaxed), reason))
 
     def _nearest_of(self, found: _Search, relaxed: Several[Constraint]) -> Iterator[Found]:
-        """By the least amount, else the earliest."""
+        """The combinations that break the constraints by the least amount, then the earliest."""
         order = np.lexsort(tuple(found.measures[::-1]))[: self._nearest]
         for number in order.tolist():
             ((_, matches),) = blocks_of(found.rows.slice(number, 1))
@@ -292,7 +293,7 @@ class _Inquiry:
         return Found(held, {name: tuple(map(self._words, own)) for name, own in held.items()})
 
     def _words(self, event: Mapping[str, Any]) -> tuple[str, ...]:
-        """The type and the time of an event, and what the query reads of it."""
+        """The type and time of an event, and the attributes that the query reads."""
         schema = self._bound.schema
         head = () if schema.type is None else (str(event[schema.type]),)
         read = [f"{name}={value_text(event[name])}" for name in self._read if event[name] is not None]
@@ -302,9 +303,8 @@ class _Inquiry:
     def _read(self) -> list[str]:
         """The columns that the query reads, other than time and type."""
         query, schema = self._bound.query, self._bound.schema
-        expressions = [*conjuncts(query.where), *(item.expression for item in query.returns)]
-        nodes = [node for item in expressions for node in walk(item) if isinstance(node, Attribute | Aggregate)]
-        named = [*(test.name for test in self._bound.equivalences), *(node.name for node in nodes)]
+        named: list[str | None] = [test.name for test in self._bound.equivalences]
+        named += attributes(*conjuncts(query.where), *(item.expression for item in query.returns))
         named += [*(item.attribute for item in query.aggregates), *schema.order_by]
         return [name for name in dict.fromkeys(named) if name is not None and name not in (schema.time, schema.type)]
 
@@ -312,14 +312,13 @@ class _Inquiry:
 
     def _component(self, event: Event) -> Component:
         own = int(self._of[event.variable].size)
-        text = pattern_text(event)
         asked = alone(self._base, event.variable, self._schema)
         passing = own if asked.where is None else self._count(asked)
         optional = event.quantifier is not None and event.quantifier.low == 0
-        return Component(event.variable, text, event.negated, optional, own, passing)
+        return Component(event.variable, pattern_text(event), event.negated, optional, own, passing)
 
     def _count(self, query: LogicalQuery) -> int:
-        """How many matches a query for single events has."""
+        """The number of matches of a query for single events."""
         matcher = build_matcher(make_plan(self._bind(query), ties=self._options.ties), self._table.schema)
         return sum(batch.num_rows for _, batch in match_batches(matcher, batches_of(self._table)))
 
@@ -350,7 +349,7 @@ class _Inquiry:
     # Aggregates
 
     def _having(self) -> tuple[list[Cause], Count | None]:
-        """The conditions of HAVING that alone keep rows from being shown, and how many rows are."""
+        """The conditions of HAVING that alone remove rows, and the number of rows left."""
         query = self._bound.query
         if not query.aggregates:
             return [], None
@@ -363,7 +362,7 @@ class _Inquiry:
         )
         items = [item for item in constraints(replace(query, where=None)) if item.demand is Demand.HAVING]
         evaluator = row_evaluator(self._bound, found)
-        as_columns = [transform(_expression(item), _as_column) for item in items]
+        as_columns = [transform(item.condition, _as_column) for item in items]
         held = np.array([evaluator.holds(item) for item in as_columns]).reshape(len(items), found.num_rows)
         causes = []
         for place, item in enumerate(items):
@@ -382,9 +381,9 @@ class _Inquiry:
 
 
 def _clean(bound: BoundQuery, table: pa.Table, bad_rows: str) -> tuple[pa.Table, int]:
-    """The events without bad rows, and how many those were; with bad_rows="error" one is an error.
+    """The events without bad rows, and the number of bad rows; with bad_rows="error" a bad row is an error.
 
-    Rows that have no time and a type that the query does not ask for are not bad, but not there either, as in the engine.
+    Rows without a time whose type the query does not name are not bad, but are dropped too, as in the engine.
     """
     metrics, bad = Metrics(), BadRows()
     policy = "error" if bad_rows == "error" else "quarantine"
@@ -417,10 +416,10 @@ def _returning_rows(query: LogicalQuery, row: str) -> LogicalQuery:
 
 
 def _added(pattern: Pattern, before: Pattern) -> tuple[Pattern, ...]:
-    """The parts of a pattern that come after the beginning of it."""
-    assert isinstance(pattern, Sequence | Conjunction)
-    known = before.parts if isinstance(before, type(pattern)) and before.parts[0] == pattern.parts[0] else (before,)
-    return pattern.parts[len(known) :]
+    """The parts of a pattern after a prefix of it."""
+    parts, known = parts_of(pattern), parts_of(before)
+    shared = type(before) is type(pattern) and known[0] == parts[0]
+    return parts[len(known) if shared else 1 :]
 
 
 def _twice(bound: BoundQuery) -> Window:
@@ -428,12 +427,7 @@ def _twice(bound: BoundQuery) -> Window:
     assert bound.window is not None
     if bound.schema.time_unit is None:
         return Window(2 * bound.window, Unit.NUMBER)
-    return Window(Fraction(2 * bound.window, 1_000 if bound.schema.time_unit == "ns" else 1), Unit.MICROSECONDS)
-
-
-def _expression(item: Constraint) -> Expression:
-    assert item.expression is not None
-    return item.expression
+    return window_of(Fraction(2 * bound.window, 1_000 if bound.schema.time_unit == "ns" else 1))
 
 
 def _as_column(node: Expression) -> Expression:

@@ -15,22 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import DataError, KleeneError, Problem, render
-from kleene.interfaces.inputs import is_spark_frame
+from kleene.interfaces.inputs import is_spark_frame, table_of
 from kleene.interfaces.query import Query, query
 from kleene.pattern.registered import Function
-from kleene.runtime.rules.files import (
-    PAUSED,
-    SUFFIX,
-    enabled_rows,
-    files_in,
-    is_query_file,
-    query_columns,
-    query_name,
-    query_text,
-    row_problems,
-    shared_names,
-    typed_queries,
-)
+from kleene.runtime.rules import files as rule_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,11 +47,11 @@ def named_queries(source: Any, functions: Sequence[Function] = ()) -> list[tuple
 def queries_in_files(path: Path, functions: Sequence[Function] = ()) -> list[tuple[str, Any]]:
     """The queries of a folder or of one file, by name."""
     files = query_files(path)
-    problems = list(shared_names((query_name(file), file.name) for file in files).values())
+    problems = list(rule_files.shared_names((rule_files.query_name(file), file.name) for file in files).values())
     texts: list[tuple[str, str, str]] = []
     for file in files:
         try:
-            texts.append((query_name(file), str(file), query_text(file)))
+            texts.append((rule_files.query_name(file), str(file), rule_files.query_text(file)))
         except DataError as error:
             problems += error.problems
     return _checked(texts, functions, problems)
@@ -78,20 +66,22 @@ def query_files(path: Path) -> list[Path]:
     kleene.common.errors.DataError: cannot read 'missing': no such file or folder
       hint: queries are in a folder of .sase files, or in one .sase file
     """
-    expected = f"queries are in a folder of {SUFFIX} files, or in one {SUFFIX} file"
+    expected = f"queries are in a folder of {rule_files.SUFFIX} files, or in one {rule_files.SUFFIX} file"
     try:
         path.stat()
     except OSError as error:
         reason = "no such file or folder" if isinstance(error, FileNotFoundError) else error.strerror
         raise DataError(Problem(f"cannot read '{path}': {reason}", hint=expected)) from error
     if path.is_dir():
-        found = [file for file in files_in(path) if is_query_file(file) and file.is_file()]
+        found = [file for file in rule_files.files_in(path) if rule_files.is_query_file(file) and file.is_file()]
         if not found:
-            raise DataError(Problem(f"cannot read '{path}': the folder has no {SUFFIX} files", hint=_hint_below(path)))
+            raise DataError(
+                Problem(f"cannot read '{path}': the folder has no {rule_files.SUFFIX} files", hint=_hint_below(path))
+            )
         return found
-    if not (is_query_file(path) and path.is_file()):
+    if not (rule_files.is_query_file(path) and path.is_file()):
         hint = f"{expected}; a table of queries is read first, as with pyarrow.csv.read_csv"
-        raise DataError(Problem(f"cannot read '{path}': its name does not end in {SUFFIX}", hint=hint))
+        raise DataError(Problem(f"cannot read '{path}': its name does not end in {rule_files.SUFFIX}", hint=hint))
     return [path]
 
 
@@ -116,7 +106,7 @@ def _is_path(text: str) -> bool:
 
 def _hint_below(path: Path) -> str | None:
     """Where the files may be that a folder does not have itself."""
-    below = sorted({file.parent for file in path.glob(f"*/*{SUFFIX}")})
+    below = sorted({file.parent for file in path.glob(f"*/*{rule_files.SUFFIX}")})
     return f"subfolders are not read: name one, as '{below[0]}'" if below else None
 
 
@@ -147,12 +137,12 @@ def _placed(problem: Problem, text: str | None, place: str) -> Problem:
 
 def _queries_in_table(source: Any, functions: Sequence[Function]) -> list[tuple[str, Any]]:
     table = _arrow_table(source)
-    rows = [(number, row) for number, row in enabled_rows(table) if not row.get(PAUSED)]
+    rows = [(number, row) for number, row in rule_files.enabled_rows(table) if not row.get(rule_files.PAUSED)]
     if not rows:
         reason = f"none of its {table.num_rows:,} rows is enabled" if table.num_rows else "it has no rows"
         raise DataError(f"the table of queries is empty: {reason}")
-    problems = [problem for number, row in rows for problem in row_problems(number, row)]
-    problems += shared_names((row["name"], f"row {number}") for number, row in rows if row["name"]).values()
+    problems = [problem for number, row in rows for problem in rule_files.row_problems(number, row)]
+    problems += rule_files.shared_names((row["name"], f"row {number}") for number, row in rows if row["name"]).values()
     texts = [(row["name"], f"query '{row['name']}'", row["query"]) for _, row in rows if row["name"] and row["query"]]
     return _checked(texts, functions, problems)
 
@@ -162,12 +152,8 @@ def _arrow_table(source: Any) -> pa.Table:
     import pyarrow as pa
 
     if is_spark_frame(source):
-        return typed_queries(source.select(*query_columns(source.columns)).toArrow())
-    from kleene.runtime.embedded import event_stream
-
+        return rule_files.typed_queries(source.select(*rule_files.query_columns(source.columns)).toArrow())
     try:
-        stream = event_stream(source)
-        table = stream if isinstance(stream, pa.Table) else stream.read_all()
+        return rule_files.typed_queries(table_of(source))
     except pa.ArrowException as error:
         raise DataError(f"cannot read the table of queries: {error}") from error
-    return typed_queries(table.select(query_columns(table.column_names)))

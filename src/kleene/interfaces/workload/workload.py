@@ -80,7 +80,7 @@ class Workload(Queries):
         given, multi = multi_options_of(options_of(options))
         if is_spark_frame(events):
             return run_passes(self, events, given, multi)
-        from kleene.runtime.embedded import in_stream_order, run_unit
+        from kleene.runtime.embedded import found_once, in_stream_order, joined_chunks, run_unit
         from kleene.runtime.units import QuerySet
 
         source = held(events)
@@ -88,10 +88,12 @@ class Workload(Queries):
         runs: dict[str, Run] = {}
         for tier in self.tiers(base, given, multi):
             with self.naming(tier.queries[0].name):
-                read = in_stream_order(tier.over(source, base, runs), tier.queries[0].plan.bound.schema)
-            for unit in QuerySet(tier.queries, multi).units():
+                read = in_stream_order(joined_chunks(tier.over(source, base, runs)), tier.queries[0].plan.bound.schema)
+            units = list(QuerySet(tier.queries, multi).units())
+            for unit, found in zip(units, found_once(units), strict=True):
                 with self.naming(*unit.names):
-                    runs |= zip(unit.names, run_unit(unit, read, bad_rows=given.bad_rows or "error"), strict=True)
+                    finished = run_unit(unit, read, bad_rows=given.bad_rows or "error", found=found)
+                    runs |= zip(unit.names, finished, strict=True)
         return {name: runs[name] for name in self.queries}
 
     @takes_options(MatchOptions)

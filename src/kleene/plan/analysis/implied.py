@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.kinds import kind_of
-from kleene.pattern.predicates import Attribute, Comparison, Element, Expression
+from kleene.pattern.predicates import Attribute, Comparison, Element, Expression, mirrored
 from kleene.plan.analysis.keys import always_has
 
 Node = tuple[str, str]
 """(variable, attribute)."""
 
-MIRRORED = {"<": "<", "<=": "<=", ">": "<", ">=": "<=", "=": "="}
 
 MOST_IMPLIED = 16
 
@@ -70,21 +69,19 @@ def implied_comparisons(bound: BoundQuery, conjuncts: tuple[Expression, ...]) ->
 
 def _edges(bound: BoundQuery, conjunct: Expression) -> list[tuple[Node, Node, bool]]:
     """(smaller, larger, strictly) as the conjunct says."""
-    if not isinstance(conjunct, Comparison) or conjunct.operator not in MIRRORED:
+    if not isinstance(conjunct, Comparison) or conjunct.operator == "!=":
         return []
+    conjunct = mirrored(conjunct) if conjunct.operator in (">", ">=") else conjunct
     left, right = conjunct.left, conjunct.right
     if not isinstance(left, Attribute) or not isinstance(right, Attribute) or left.variable == right.variable:
         return []
     for attribute in (left, right):
-        if attribute.element is not Element.SINGLE or not always_has(
-            bound, bound.component(attribute.variable), attribute.name
-        ):
+        component = bound.component(attribute.variable)
+        if attribute.element is not Element.SINGLE or not always_has(bound, component, attribute.name):
             return []
     if kind_of(left, bound.schema) is not kind_of(right, bound.schema):
         return []
-    if conjunct.operator in (">", ">="):
-        left, right = right, left
     one, other = (left.variable, left.name), (right.variable, right.name)
     if conjunct.operator == "=":
         return [(one, other, False), (other, one, False)]
-    return [(one, other, MIRRORED[conjunct.operator] == "<")]
+    return [(one, other, conjunct.operator == "<")]

@@ -7,6 +7,7 @@ the edge on which their last identifier is instantiated: *begin* selects the com
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kleene.pattern.bound import BoundQuery
@@ -53,13 +54,22 @@ class Automaton:
     components: tuple[Component, ...]
     strategy: Strategy
 
-    def conditions(self) -> tuple[Condition, ...]:
-        """Every condition that is decided on runs."""
+    @property
+    def sites(self) -> tuple[tuple[Component, str, Condition], ...]:
+        """(component, edge, condition) of every condition that is decided on runs."""
         return tuple(
-            condition
+            (component, edge, condition)
             for component in self.components
-            for condition in (*component.begin, *component.take, *component.element, *component.proceed)
+            for edge in ("begin", "take", "element", "proceed")
+            for condition in getattr(component, edge)
         )
+
+    def looks_back(self) -> Iterator[tuple[Condition, str]]:
+        """The conditions that read the elements of a variable again, one by one; and the first such variable."""
+        for component, edge, condition in self.sites:
+            again = [name for name in condition.quantified if name != component.variable or edge == "proceed"]
+            if again:
+                yield condition, again[0]
 
 
 def compile_automaton(bound: BoundQuery, branch: Branch, decided: frozenset[Expression] = frozenset()) -> Automaton:

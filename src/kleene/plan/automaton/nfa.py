@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from kleene.common.errors import PlanningError, Problem
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.conditions import Condition
 from kleene.pattern.normalize import Branch
 from kleene.pattern.predicates import Attribute, IsNull, Not
 from kleene.plan.analysis.compilable import run_compilable
@@ -55,7 +54,7 @@ def automaton_branch(
             item.expression.span,
             "compare values of single events: f(a.x) = f(b.x), not f(a.x, b.x)",
         )
-        for item in automaton.conditions()
+        for _, _, item in automaton.sites
         if not run_compilable(item.expression, bound.schema)
     ]
     if problems:
@@ -65,11 +64,7 @@ def automaton_branch(
 
 def with_merging(branch: AutomatonBranch) -> AutomatonBranch:
     """A branch that merges equivalent runs, unless a condition looks back."""
-    looks_back = any(
-        set(item.quantified) - {own} or (edge == "proceed" and own in item.quantified)
-        for own, edge, item in _sites(branch.automaton)
-    )
-    return branch if looks_back else replace(branch, merges=True)
+    return branch if any(branch.automaton.looks_back()) else replace(branch, merges=True)
 
 
 def with_queue(branch: AutomatonBranch) -> AutomatonBranch:
@@ -79,19 +74,9 @@ def with_queue(branch: AutomatonBranch) -> AutomatonBranch:
         branch.merges
         and len(automaton.components) > 1
         and not any(component.is_kleene for component in automaton.components)
-        and not automaton.conditions()
+        and not automaton.sites
     )
     return replace(branch, queued=True) if queued else branch
-
-
-def _sites(automaton: Automaton) -> list[tuple[str, str, Condition]]:
-    """(variable, edge, condition) of every condition that is decided on runs."""
-    return [
-        (component.variable, edge, condition)
-        for component in automaton.components
-        for edge in ("begin", "take", "element", "proceed")
-        for condition in getattr(component, edge)
-    ]
 
 
 def tests_of(branches: Iterable[AutomatonBranch], known: Sequence[str]) -> list[Test]:

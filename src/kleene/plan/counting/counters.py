@@ -17,9 +17,9 @@ from kleene.pattern.normalize import Branch, Negative
 from kleene.pattern.operators import Event
 from kleene.pattern.policies import Output, Strategy
 from kleene.pattern.predicates import Attribute, Expression, IsNull, Not, transform, variables, walk
-from kleene.pattern.text import expression_text
 from kleene.plan.analysis.keys import always_has, equality_of, equated_attributes, is_divided, key_attributes
 from kleene.plan.contract import Plan, PlanDefaults, Scanned, Transformation
+from kleene.plan.counting.comparison import Compared, comparison_obstacles, comparison_of
 from kleene.plan.limits import DEFAULT_LIMITS, Limits
 from kleene.plan.operators import fixed_values, require_few_tests
 from kleene.plan.options import AggregateOptions
@@ -57,6 +57,8 @@ class CounterPlan(PlanDefaults):
     """Attributes that divide the events."""
     columns: tuple[str, ...]
     """The columns that the plan reads, in the order of the input."""
+    compared: Compared | None = None
+    """What the two events of a match satisfy together."""
     beside: tuple[str, ...] = ()
     """Other queries of the workload that are counted in the same pass."""
     limits: Limits = DEFAULT_LIMITS
@@ -75,16 +77,16 @@ class CounterPlan(PlanDefaults):
     @property
     def has_summaries(self) -> bool:  # type: ignore[override]
         """Not by partition, and only what means the same in all tasks."""
-        return not self.partition and not self.compares_texts
+        return not self.partition and not self.needs_events
 
     @property
     def has_totals(self) -> bool:  # type: ignore[override]
         """Where no key divides the partitions, and a change of one need not be told apart from another of its instant."""
-        return bool(self.partition) and not (self.keys or self.compares_texts or self.ends_at_expiry)
+        return bool(self.partition) and not (self.keys or self.needs_events or self.ends_at_expiry)
 
     @property
     def shares_counters(self) -> bool:  # type: ignore[override]
-        return self.options.sharing != "none"
+        return self.options.sharing != "none" and self.compared is None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -105,6 +107,11 @@ class CounterPlan(PlanDefaults):
     def ends_at_expiry(self) -> bool:
         """Whether EMIT ON CHANGE has to tell matches that expire from those that events of the same instant end."""
         return self.bound.query.emit_on_change and self.bound.window is not None and bool(self.last_negatives)
+
+    @property
+    def needs_events(self) -> bool:
+        """Whether counts of earlier events do not stand for these: their values are compared with those of later ones."""
+        return self.compares_texts or self.compared is not None
 
     @property
     def compares_texts(self) -> bool:
@@ -150,6 +157,7 @@ def _obstacles(bound: BoundQuery) -> Iterator[str]:
         for negative in branch.negatives:
             yield from _negation_obstacles(negative, lasting)
     yield from _condition_obstacles(bound)
+    yield from comparison_obstacles(bound, _between(bound), _lasting_items(bound))
 
 
 def _lasting_items(bound: BoundQuery) -> str:
@@ -174,9 +182,6 @@ def _condition_obstacles(bound: BoundQuery) -> Iterator[str]:
     for test in bound.equivalences:
         if test.value is None and test.name not in partition:
             yield f"not every event has '{test.name}', so [{test.name}] does not divide the stream"
-    for conjunct in bound.conjuncts:
-        if len(variables(conjunct)) > 1 and not _decided(conjunct, partition):
-            yield f"{expression_text(conjunct)} compares events"
     for event in bound.components:
         for name in partition:
             if event.negated and not is_divided(bound, event, name):
@@ -186,6 +191,12 @@ def _condition_obstacles(bound: BoundQuery) -> Iterator[str]:
 def _partition(bound: BoundQuery) -> tuple[str, ...]:
     """The attributes that divide the events; equalities that are written out do so where all components are present."""
     return (*key_attributes(bound), *(equated_attributes(bound) if len(bound.branches) == 1 else ()))
+
+
+def _between(bound: BoundQuery) -> tuple[Expression, ...]:
+    """The conditions between events, except those that divide them."""
+    partition = _partition(bound)
+    return tuple(item for item in bound.conjuncts if len(variables(item)) > 1 and not _decided(item, partition))
 
 
 def _decided(conjunct: Expression, partition: tuple[str, ...]) -> bool:
@@ -202,7 +213,8 @@ def plan_counters(bound: BoundQuery, options: AggregateOptions, limits: Limits |
     triggers = tuple(sorted({bit for event in last for bit in (tests.bit(event), tests.bit(event, alone=True))}))
     require_few_tests(bound, len(tests.scanned), "different components")
     scanned, columns = tuple(tests.scanned), _columns(bound)
-    return CounterPlan(bound, options, paths, scanned, triggers, partition, columns, limits=limits or DEFAULT_LIMITS)
+    compared = comparison_of(bound, _between(bound))
+    return CounterPlan(bound, options, paths, scanned, triggers, partition, columns, compared, limits=limits or DEFAULT_LIMITS)
 
 
 class _Tests:

@@ -84,12 +84,20 @@ def together(plans: Iterable[Plan]) -> Iterator[SharedCounters]:
 
 def _fitting(plans: list[CounterPlan]) -> Iterator[SharedCounters]:
     """Groups whose tests fit into a row's mask."""
-    while plans:
-        count = len(plans)
-        while count > 1 and len(_tests(plans[:count])) > MOST_BITS:
-            count -= 1
-        yield alone(plans[0]) if count == 1 else _shared(tuple(plans[:count]))
-        plans = plans[count:]
+    members: list[CounterPlan] = []
+    known: dict[Any, Any] = {}
+    for plan in plans:
+        own = _tests([plan])
+        if members and len(known | own) > MOST_BITS:
+            yield _together(members)
+            members, known = [], {}
+        members.append(plan)
+        known |= own
+    yield _together(members)
+
+
+def _together(plans: list[CounterPlan]) -> SharedCounters:
+    return alone(plans[0]) if len(plans) == 1 else _shared(tuple(plans))
 
 
 def _key(event: Event, predicates: tuple[Expression, ...]) -> Any:

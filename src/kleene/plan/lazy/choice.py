@@ -86,6 +86,7 @@ def model_of(plan: LazyPlan, branch: LazyBranch, statistics: Statistics) -> Mode
             for item in branch.conditions
             if item.via
         ),
+        ranged=sum(1 << number for number, item in enumerate(asked) if item.ranged),
         prices=tuple(0.0 if item.compiled else FUNCTION for item in asked),
     )
 
@@ -148,7 +149,7 @@ def _saved(model: Model, order: Sequence[int]) -> float:
             if not read & ~common:
                 break
             common |= 1 << earlier
-        if common and common != bound:
+        if common and common != bound and not known.looks_up(bound, component):
             partial_matches = known.partial_matches(bound)
             evaluations = known.extend(bound, component).evaluations
             fewer = evaluations - _decided_together(
@@ -244,7 +245,7 @@ def stacks(model: Model) -> Alternative:
     order = tuple(reversed(range(len(model.rates))))
     priced = [item for item in zip(model.conditions, model.prices, strict=True) if item[1]]
     compiled = replace(model, conditions=tuple(item for item in model.conditions if item not in [one for one, _ in priced]))
-    compiled = replace(compiled, prices=(), implied=())
+    compiled = replace(compiled, prices=(), implied=(), ranged=0)
     made = steps(compiled, order)
     sequences = made[-1].partial_matches
     cost = PUSHED * sum(model.rates) + (PARTIAL + PROBE * model.negatives + sum(price for _, price in priced)) * sequences

@@ -23,6 +23,7 @@ from kleene.pattern.text import expression_text
 from kleene.plan.analysis.compilable import element_compilable
 from kleene.plan.analysis.implied import implied_comparisons
 from kleene.plan.analysis.keys import equality_of, positive_components
+from kleene.plan.analysis.narrowing import narrowings
 from kleene.plan.contract import Test
 from kleene.plan.operators import Negation, fixed_values, kleene_variables, partial_agreements
 from kleene.plan.options import LazyOptions
@@ -35,6 +36,8 @@ class LazyCondition:
     condition: Condition
     compiled: bool
     """Whether a filter can decide it on single events."""
+    ranged: bool = False
+    """Whether it leaves a range of values to an event, by which candidates may be looked up."""
     via: frozenset[str] = frozenset()
     """Of a comparison that others imply: the variables between. Once they are bound it is not asked."""
 
@@ -123,7 +126,14 @@ def lazy_branch(
     asked = [conjunct for conjunct in asked if not condition_of(conjunct, kleene).is_simple]
     singles = tuple(event for event in branch.positives if not event.is_kleene)
     asked += partial_agreements(bound, singles, compared)
-    conditions = tuple(LazyCondition(condition_of(item, kleene), element_compilable(item, bound.schema)) for item in asked)
+    conditions = tuple(
+        LazyCondition(
+            condition_of(item, kleene),
+            element_compilable(item, bound.schema),
+            any(narrowings(bound, item, variable, moving=True) for variable in variables(item)),
+        )
+        for item in asked
+    )
     return LazyBranch(branch.positives, branch.order, conditions, negation)
 
 

@@ -15,14 +15,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from kleene.pattern.operators import Event
-from kleene.pattern.predicates import Attribute, Comparison, Expression, transform, variables, walk
+from kleene.pattern.predicates import Attribute, Comparison, Expression, mirrored, transform, variables, walk
 from kleene.pattern.text import expression_text
 from kleene.plan.counting.counters import anonymous
 from kleene.plan.lazy.lazy import LazyBranch
 from kleene.plan.operators import renamed
 from kleene.plan.patterns import LazyPlan
-
-MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,7 @@ def oriented(expression: Expression) -> Expression:
 
     def rule(node: Expression) -> Expression:
         if isinstance(node, Comparison) and _is_turned(node):
-            return replace(node, operator=MIRRORED[node.operator], left=node.right, right=node.left)
+            return mirrored(node)
         return node
 
     return transform(expression, rule)

@@ -6,7 +6,7 @@ skip_till_any_match, aggregates, NON-OVERLAP, tests that do not divide the strea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
@@ -31,6 +31,19 @@ class Test:
     event: Event
     """Negated if only negative components have the test."""
     predicates: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """What several queries test of single events."""
+
+    bound: BoundQuery
+    """Of a pattern that has all tests as its components: what expressions over single events are evaluated with."""
+    tests: tuple[Test, ...]
+    keys: tuple[str, ...]
+    """The attributes of which a NULL is bad."""
+    all_rows: bool
+    """Whether events that pass no test matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +96,24 @@ class PatternGroup(PlanDefaults):
 
     @property
     def scanned(self) -> Scanned:
-        """What is tested of each event."""
         return tuple((test.event, test.predicates) for test in self.tests)
 
     @property
     def all_rows(self) -> bool:
-        """Whether events that pass no test matter."""
         return self.first.all_rows
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The attributes by which the input may be distributed."""
         return self.first.keys
 
     @property
     def limits(self) -> Limits:
         return self.first.limits
+
+    @property
+    def tested(self) -> Tests:
+        """What a scan has to know."""
+        return Tests(self.bound, self.tests, key_attributes(self.first.bound), self.all_rows)
 
     @property
     def first(self) -> LazyPlan:
@@ -166,15 +181,31 @@ def _group(plans: Mapping[str, LazyPlan]) -> PatternGroup:
         number = numbers[query, item[0].variable] = known.setdefault(leaf_of(*item), len(known))
         given.setdefault(number, item)
     tests = tuple(_test(*given[number], f"e{number}") for number in range(len(given)))
-    first = next(iter(plans.values())).bound
-    functions = dict.fromkeys(item for plan in plans.values() for item in plan.bound.query.functions)
-    pattern = SequencePattern(tuple(test.event for test in tests))
-    bound = replace(first, query=replace(first.query, pattern=pattern, functions=tuple(functions)))
+    bound = _bound_to(tests, tuple(plans.values()))
     read = {name for plan in plans.values() for name in plan.columns}
-    columns = tuple(name for name in first.schema.columns if name in read)
+    columns = tuple(name for name in bound.schema.columns if name in read)
     waiting = frozenset(name for name, plan in plans.items() if any(_waits(branch) for branch in plan.branches))
     lasting = frozenset(name for name, plan in plans.items() if not _is_of_single_events(plan))
     return PatternGroup(plans, bound, leaves, clauses, tests, numbers, columns, waiting, lasting)
+
+
+def tests_of(plans: Sequence[Plan]) -> tuple[Tests, list[list[int]]]:
+    """What plans over the same events test, and for each of them the test of each of its bits."""
+    tests: list[Test] = []
+    bits: list[list[int]] = []
+    for plan in plans:
+        bits.append([*range(len(tests), len(tests) + len(plan.scanned))])
+        tests += [_test(*item, f"e{number}") for number, item in zip(bits[-1], plan.scanned, strict=True)]
+    keys = dict.fromkeys(name for plan in plans for name in key_attributes(plan.bound))
+    return Tests(_bound_to(tests, plans), tuple(tests), tuple(keys), all_rows=False), bits
+
+
+def _bound_to(tests: Sequence[Test], plans: Sequence[Plan]) -> BoundQuery:
+    """The query of a pattern that has all tests as its components."""
+    first = plans[0].bound
+    functions = dict.fromkeys(item for plan in plans for item in plan.bound.query.functions)
+    pattern = SequencePattern(tuple(test.event for test in tests))
+    return replace(first, query=replace(first.query, pattern=pattern, functions=tuple(functions)))
 
 
 def _is_of_single_events(plan: LazyPlan) -> bool:
@@ -192,7 +223,6 @@ def _test(event: Event, predicates: tuple[Expression, ...], name: str) -> Test:
     return Test(single, tuple(renamed(item, {event.variable: name}) for item in predicates))
 
 
-def lacks_keys(group: PatternGroup, event_type: str) -> tuple[bool, ...]:
+def lacks_keys(tested: Tests, event_type: str) -> tuple[bool, ...]:
     """Which of the keys a type lacks."""
-    bound = group.bound
-    return tuple(not always_has(bound, Event((event_type,), ""), name) for name in key_attributes(group.first.bound))
+    return tuple(not always_has(tested.bound, Event((event_type,), ""), name) for name in tested.keys)

@@ -374,7 +374,6 @@ class _Walk:
         self._least = solution.cost
 
     def go(self) -> None:
-        """Searches."""
         self._improve()
         if self._planning.options.search == "tabu":
             self._tabu()
@@ -427,7 +426,6 @@ class _Walk:
         return sorted(differences)[math.ceil(share * len(differences)) - 1]
 
     def _tabu(self) -> None:
-        """Tabu search."""
         solution, visited = self._solution, {self._solution.signature: None}
         idle, patience = 0, PATIENCE + PATIENCE_EACH * len(self._clauses)
         while idle < patience:

@@ -17,6 +17,9 @@ rate counts (2^c - 1) / c times, and never less than once. Where neighbours narr
 too much (2^(s c) - 1 < s (2^c - 1)), so Kleene components are bound late rather than early. Negative components are probed
 once for each complete match, whatever the order.
 
+Where a condition that leaves a range of values satisfies few of very many candidates in scope, these are looked up by value
+(`kleene.engine.lazy.look_up`): only those in the range are evaluated.
+
 Invariant: what a step costs depends on the set of components bound and on the next one, never on the order in which the set was
 bound. Every number is finite: products stop at LARGEST, exponents at LARGEST_EXPONENT.
 Cost: microseconds for each new set, remembered by `Subsets`.
@@ -35,6 +38,14 @@ PARTIAL = 12.0
 """Nanoseconds to keep one partial match."""
 SCOPE = 40.0
 """Nanoseconds to look up the candidates in scope of one partial match."""
+LOOK_UP = 150.0
+"""Nanoseconds to look up by value the candidates of one partial match..."""
+RANKED = 60.0
+"""...and to order a candidate for that."""
+WORTH_RANGING = 128
+"""The fewest candidates in scope that are looked up by value, where..."""
+FEW_OF = 5
+"""...at most one in 2 to this power of them satisfies the condition."""
 PROBE = 25.0
 """Nanoseconds to look for the events of one negative component around one complete match."""
 
@@ -66,6 +77,8 @@ class Model:
     """Comparisons that conditions imply: the components read, the share that satisfies them, and the components between. They
     are asked, and thin tuples out, until the latter are bound.
     """
+    ranged: int = 0
+    """The conditions, a bit each, that leave a range of values to the candidates of a component."""
     prices: tuple[float, ...] = ()
     """What each condition costs beside EVALUATION, in nanoseconds; nothing if empty."""
 
@@ -193,7 +206,7 @@ class Subsets:
     """
 
     __slots__ = (
-        "_conditions", "_decided", "_implied", "_known", "_order", "_prices", "_rates", "_reach",
+        "_conditions", "_decided", "_implied", "_known", "_order", "_prices", "_ranged", "_rates", "_reach",
     )  # fmt: skip
 
     def __init__(self, model: Model) -> None:
@@ -203,6 +216,8 @@ class Subsets:
         # By the highest component read, so that a set adds what its highest component decides to what the others decide.
         self._implied = model.implied
         self._prices = [(mask, price) for (mask, _), price in zip(model.conditions, model.prices, strict=False) if price]
+        few = [item for number, item in enumerate(model.conditions) if (model.ranged >> number) & 1]
+        self._ranged = [(mask, share) for mask, share in few if share * (1 << FEW_OF) <= 1]
         self._conditions: list[list[tuple[int, float]]] = [[] for _ in range(len(model.rates) + 1)]
         for mask, share in model.conditions:
             self._conditions[mask.bit_length()].append((mask, share))
@@ -232,8 +247,24 @@ class Subsets:
             for mask, further in self._prices:
                 if mask >> component & 1 and not mask & ~both:
                     price += further
-            found.append(price * tuples * decided + PARTIAL * tuples * share + scopes)
+            evaluations = price * tuples * decided
+            if self._ranged and self.looks_up(bound, component):
+                left = min(share for mask, share in self._ranged if mask >> component & 1 and not mask & ~both)
+                evaluations = evaluations * left + LOOK_UP * before * decided + RANKED * self._rates[component]
+            found.append(evaluations + PARTIAL * tuples * share + scopes)
         return found
+
+    def looks_up(self, bound: int, component: int) -> bool:
+        """Whether candidates of a component are looked up by value when the set `bound` is bound.
+
+        >>> models = [Model((1000, 1000), frozenset(), ((0b11, 0.001),), window, ranged=0b1) for window in (1, 0.01)]
+        >>> [Subsets(model).looks_up(0b01, 1) for model in models]
+        [True, False]
+        """
+        both = bound | 1 << component
+        if not any(mask >> component & 1 and not mask & ~both for mask, _ in self._ranged):
+            return False
+        return self._totals(both)[0] >= WORTH_RANGING * self._totals(bound)[0]
 
     def tuples(self, mask: int) -> float:
         """Tuples of one event for each component of a set in scope of each other, per unit of time; none of the empty set."""

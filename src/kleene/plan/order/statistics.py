@@ -19,7 +19,7 @@ from typing import Any
 from kleene.common.errors import KleeneError, PlanningError, Problem, nearest
 from kleene.common.schema import EventSchema
 from kleene.pattern.bound import BoundQuery
-from kleene.pattern.predicates import Comparison, Expression
+from kleene.pattern.predicates import Comparison, Expression, mirrored
 from kleene.pattern.text import expression_text
 
 UNKNOWN_SELECTIVITY = 0.5
@@ -28,7 +28,6 @@ UNKNOWN_SELECTIVITY = 0.5
 FINEST_SELECTIVITY = 1 / 1024
 """Selectivities below this one are alike: a sample hardly tells them apart."""
 
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _QUOTED = re.compile(r"('(?:[^']|'')*'|`(?:[^`]|``)*`)")
 
 
@@ -217,8 +216,7 @@ def _texts(conditions: Iterable[Expression]) -> dict[str, str]:
         text = expression_text(condition)
         found[_compact(text)] = text
         if isinstance(condition, Comparison):
-            mirrored = replace(condition, operator=_MIRRORED[condition.operator], left=condition.right, right=condition.left)
-            found.setdefault(_compact(expression_text(mirrored)), text)
+            found.setdefault(_compact(expression_text(mirrored(condition))), text)
     return found
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kleene.common.errors import BindingError, DataError, Problem, nearest
+from kleene.common.errors import BindingError, DataError, Problem, decoded_text, nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,10 +69,7 @@ def query_text(path: Path) -> str:
         raw = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read '{path}': {error.strerror}") from error
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text (byte {error.start} is 0x{raw[error.start]:02x})") from error
+    return decoded_text(raw, str(path))
 
 
 def shared_names(named: Iterable[tuple[str, str]]) -> dict[str, Problem]:
@@ -107,9 +104,10 @@ def query_columns(known: Sequence[str]) -> list[str]:
 
 
 def typed_queries(table: pa.Table) -> pa.Table:
-    """The table of the columns that are read, which must hold strings, and true or false."""
+    """The columns that are read of a table of queries, which must hold strings, and true or false."""
     import pyarrow.types as pat
 
+    table = table.select(query_columns(table.column_names))
     problems: list[Problem] = []
     for field in table.schema:
         plain = field.type.value_type if pat.is_dictionary(field.type) else field.type

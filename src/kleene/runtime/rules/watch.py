@@ -27,7 +27,6 @@ from kleene.runtime.rules.files import (
     files_in,
     is_paused_file,
     is_query_file,
-    query_columns,
     query_name,
     query_text,
     row_problems,
@@ -127,7 +126,8 @@ def rule_paths(source: Path) -> list[Path]:
     try:
         if source.is_dir():
             files = files_in(source)
-            return files if is_table(source) else [file for file in files if _has_query(file) and not _is_folder(file)]
+            has_query = [file for file in files if is_query_file(file) or is_paused_file(file)]
+            return files if is_table(source) else [file for file in has_query if not _is_folder(file)]
         beside = [] if is_table(source) else [source.with_name(source.name + PAUSED_SUFFIX)]
         found = [file for file in (source, *beside) if file.exists()]
     except OSError as error:
@@ -146,10 +146,6 @@ def is_table(source: Path) -> bool:
     (True, False)
     """
     return source.suffix.lower() in FORMATS
-
-
-def _has_query(path: Path) -> bool:
-    return is_query_file(path) or is_paused_file(path)
 
 
 def _is_folder(path: Path) -> bool:
@@ -201,8 +197,7 @@ def _whole_text(file: Path) -> str:
 
 
 def _table_seen(source: Path, young: bool) -> Seen:
-    table = open_events(source).read_all()
-    rows = list(enabled_rows(typed_queries(table.select(query_columns(table.column_names)))))
+    rows = list(enabled_rows(typed_queries(open_events(source).read_all())))
     shared = shared_names((row["name"], f"row {number}") for number, row in rows if row["name"])
     problems = {name: render(problem, None) for name, problem in shared.items()}
     queries: dict[str, tuple[str, bool]] = {}

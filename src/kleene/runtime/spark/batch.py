@@ -9,7 +9,6 @@ read these themselves, without a shuffle (`direct`). Nothing of the session is c
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,15 +22,17 @@ from kleene.common.errors import PlanningError, Problem
 from kleene.engine.build import build_matcher, output_schema
 from kleene.plan.contract import Plan
 from kleene.plan.distribution.slicing import obstacle
-from kleene.runtime.embedded import Batches, dropped_at_limits, match_batches, only, rows_of
+from kleene.runtime.embedded import Batches, match_batches, only, rows_of
 from kleene.runtime.spark.direct.route import direct_rows
 from kleene.runtime.spark.direct.scan import NotDirectError
 from kleene.runtime.spark.frame import (
     Answer,
+    Restored,
     arrow_schema,
     distributed,
     named_batches,
     type_codes,
+    warn_of_dropped,
     with_type_codes,
     worker_interpreter,
 )
@@ -115,33 +116,23 @@ def _matched(plan: Plan, events: DataFrame, types: tuple[str, ...] | None, bad_r
     """The matches of relevant events, distributed by key."""
     events = distributed(plan, events, arrival=plan.waits_for_arrival)
     with worker_interpreter(events):
-        matches = events.mapInArrow(_match_partition(plan, bad_rows, types, output.names), output)
-    return Answer(matches, f"by {', '.join(plan.keys)}" if plan.keys else f"in one task: {_one_task(plan)}")
+        task = partial(
+            _match_partition, plan=plan, bad_rows=bad_rows, restored=named_batches(plan, types), columns=output.names
+        )
+        matches = events.mapInArrow(task, output)
+    reason = obstacle(plan) or "there are few events, one core, or a window that is long beside them"
+    return Answer(matches, f"by {', '.join(plan.keys)}" if plan.keys else f"in one task: {reason}")
 
 
-def _one_task(plan: Plan) -> str:
-    """Why events that no key divides are not cut into slices of time."""
-    return obstacle(plan) or "there are few events, one core, or a window that is long beside them"
-
-
-def _match_partition(
-    plan: Plan, bad_rows: str, types: tuple[str, ...] | None, columns: list[str]
-) -> Callable[[Batches], Batches]:
-    restored = named_batches(plan, types)
-
-    def match(batches: Batches) -> Batches:
-        first = next(batches, None)
-        if first is not None:
-            first = restored(first)
-            matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
-            matcher.compute_only(columns)
-            found = match_batches(matcher, chain([first], map(restored, batches)))
-            yield from (rows.select(columns) for rows in rows_of(found))
-            dropped = dropped_at_limits(matcher.metrics)
-            if dropped:
-                warnings.warn(f"{dropped} in one task; the result is incomplete", stacklevel=1)  # the executor's log
-
-    return match
+def _match_partition(batches: Batches, plan: Plan, bad_rows: str, restored: Restored, columns: list[str]) -> Batches:
+    first = next(batches, None)
+    if first is not None:
+        first = restored(first)
+        matcher = build_matcher(plan, first.schema, bad_rows=bad_rows)
+        matcher.compute_only(columns)
+        found = match_batches(matcher, chain([first], map(restored, batches)))
+        yield from (rows.select(columns) for rows in rows_of(found))
+        warn_of_dropped(matcher.metrics)
 
 
 def bad_events(plan: Plan, frame: DataFrame) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +16,14 @@ from pyspark.sql.functions import monotonically_increasing_id
 from pyspark.sql.types import StringType
 
 from kleene.common.columns import free_name
-from kleene.pattern import predicates as p
+from kleene.engine.matcher import Metrics
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.predicates import attributes
 from kleene.pattern.registered import Function
+from kleene.pattern.text import quoted
 from kleene.plan.contract import Plan
+from kleene.runtime.embedded import dropped_at_limits
 from kleene.runtime.spark.functions import pickled
-from kleene.runtime.spark.push_down import quoted
 from kleene.runtime.spark.schemas import to_arrow
 
 if TYPE_CHECKING:
@@ -88,7 +91,7 @@ def type_codes(plan: Plan, frame: DataFrame) -> tuple[str, ...] | None:
     schema = plan.bound.schema
     if schema.type is None or schema.types is not None or not plan.transformation.columns:
         return None
-    read = {node.name for _, item in plan.transformation.columns for node in p.walk(item) if isinstance(node, p.Attribute)}
+    read = attributes(*(item for _, item in plan.transformation.columns))
     key = schema.type in (*read, *plan.keys, *schema.order_by)
     if key or frame.schema[schema.type].dataType != StringType():
         return None
@@ -125,6 +128,13 @@ def named_batches(plan: Shuffled, types: tuple[str, ...] | None = None) -> Resto
         return pa.RecordBatch.from_arrays(arrays, list(plan.columns))
 
     return restored
+
+
+def warn_of_dropped(metrics: Metrics, result: str = "the result") -> None:
+    """Says in the executor's log what a task has dropped at the limits."""
+    dropped = dropped_at_limits(metrics)
+    if dropped:
+        warnings.warn(f"{dropped} in one task; {result} is incomplete", stacklevel=1)
 
 
 @contextmanager

@@ -9,23 +9,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import (
-    BooleanType,
-    ByteType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    TimestampType,
-)
+from pyspark.sql import types as spark_types
 
 from kleene.common.schema import EventSchema
 from kleene.pattern import predicates as p
+from kleene.pattern.text import quoted
 from kleene.plan.analysis.keys import key_attributes
 from kleene.plan.contract import ScannedPlan
 from kleene.plan.counting.counters import anonymous
@@ -34,8 +25,8 @@ from kleene.runtime.spark.functions import pickled
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-INTEGERS = (ByteType, ShortType, IntegerType, LongType)
-FLOATS = (FloatType, DoubleType)
+INTEGERS = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
+FLOATS = (spark_types.FloatType, spark_types.DoubleType)
 
 PUSHED_VALUES = 10
 """Of a longer list Spark pushes only the range down to Parquet (`spark.sql.parquet.pushdown.inFilterThreshold`)."""
@@ -67,7 +58,7 @@ def relevant_rows(plans: Sequence[ScannedPlan], frame: DataFrame) -> Column | No
     for plan, types, predicates in tests.values():
         conditions = [condition for item in predicates if (condition := push_down(item, plan, frame)) is not None]
         if conditions:
-            pushed.append((types, reduce(lambda left, right: left & right, conditions)))
+            pushed.append((types, all_of(conditions)))
         elif schema.type is None:
             return None
         else:
@@ -101,7 +92,7 @@ def of_types(schema: EventSchema, frame: DataFrame, types: tuple[str, ...]) -> C
     assert schema.type is not None
     column = frame[quoted(schema.type)]
     values: list[Any] = list(types)
-    if not isinstance(frame.schema[schema.type].dataType, StringType):
+    if not isinstance(frame.schema[schema.type].dataType, spark_types.StringType):
         values = [int(name) for name in types if name.lstrip("-").isdigit()]
     return any_of(
         [column.isin(values[begin : begin + PUSHED_VALUES]) for begin in range(0, max(len(values), 1), PUSHED_VALUES)]
@@ -136,12 +127,10 @@ def push_down(node: p.Expression, plan: ScannedPlan, frame: DataFrame) -> Any:
     """A predicate on one event as a Spark condition that holds at least where the predicate does; None if it is not pushed."""
     if isinstance(node, p.And):
         parts = [condition for item in node.operands if (condition := push_down(item, plan, frame)) is not None]
-        return reduce(lambda left, right: left & right, parts) if parts else None
+        return all_of(parts) if parts else None
     if isinstance(node, p.Or):
         alternatives = [push_down(item, plan, frame) for item in node.operands]
-        return (
-            None if any(item is None for item in alternatives) else any_of([item for item in alternatives if item is not None])
-        )
+        return None if any(item is None for item in alternatives) else any_of(alternatives)
     if isinstance(node, p.Not):
         exact = push_down(node.operand, plan, frame) if isinstance(node.operand, p.In | p.IsNull | p.Comparison) else None
         return None if exact is None or _reads_floats(node, frame) else ~exact
@@ -170,20 +159,20 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _comparable(node: p.Expression, kind: DataType) -> bool:
+def _comparable(node: p.Expression, kind: spark_types.DataType) -> bool:
     """Whether Spark compares a column of this type with the constant exactly as the engine does."""
     if not isinstance(node, p.Literal) or node.value is None:
         return False
     value = node.value
     if isinstance(value, bool):
-        return isinstance(kind, BooleanType)
+        return isinstance(kind, spark_types.BooleanType)
     if isinstance(value, int):
         return isinstance(kind, (*INTEGERS, *FLOATS)) and abs(value) < 1 << 53
     if isinstance(value, float):
         return isinstance(kind, FLOATS) and value == value
     if isinstance(value, str):
-        return kind == StringType()
-    return isinstance(value, dt.datetime) and isinstance(kind, TimestampType)
+        return kind == spark_types.StringType()
+    return isinstance(value, dt.datetime) and isinstance(kind, spark_types.TimestampType)
 
 
 def _constant(node: p.Expression) -> Any:
@@ -205,9 +194,9 @@ def _sometimes_lacks(plan: ScannedPlan, attribute: p.Attribute) -> bool:
 
 def any_of(conditions: list[Column]) -> Column:
     """Where one of the conditions holds."""
-    return reduce(lambda left, right: left | right, conditions)
+    return reduce(or_, conditions)
 
 
-def quoted(name: str) -> str:
-    """A column's name as Spark reads it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
+def all_of(conditions: list[Column]) -> Column:
+    """Where all of the conditions hold."""
+    return reduce(and_, conditions)

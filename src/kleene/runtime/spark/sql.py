@@ -12,7 +12,6 @@ are matched by one task.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +22,10 @@ from pyspark.util import PythonEvalType
 from kleene.common.errors import PlanningError, Problem
 from kleene.engine.build import build_matcher, output_schema
 from kleene.engine.matcher import Matcher
+from kleene.pattern.text import quoted
 from kleene.plan.contract import Plan
-from kleene.runtime.embedded import Batches, dropped_at_limits, rows_of
-from kleene.runtime.spark.frame import named_batches, worker_interpreter
-from kleene.runtime.spark.push_down import quoted
+from kleene.runtime.embedded import Batches, rows_of
+from kleene.runtime.spark.frame import named_batches, warn_of_dropped, worker_interpreter
 from kleene.runtime.spark.schemas import from_arrow
 
 if TYPE_CHECKING:
@@ -85,9 +84,7 @@ class MatchedBucket:
         if self._matcher is None:
             return
         yield from rows_of(self._matcher.finish())
-        dropped = dropped_at_limits(self._matcher.metrics)
-        if dropped:
-            warnings.warn(f"{dropped} in one task; the result is incomplete", stacklevel=1)  # the executor's log
+        warn_of_dropped(self._matcher.metrics)
 
 
 def register_table_function(spark: SparkSession, name: str, handler: type[MatchedBucket]) -> None:

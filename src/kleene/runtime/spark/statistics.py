@@ -16,8 +16,9 @@ Nothing of the session is changed. Cost: what it takes to read the columns into 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,12 +33,14 @@ from kleene.engine.passes.observe import PAIRS, bits_of, read_columns, scan_of, 
 from kleene.engine.passes.sampling import WorkingRows, share
 from kleene.pattern.bound import BoundQuery
 from kleene.pattern.predicates import Expression
+from kleene.pattern.text import quoted
 from kleene.plan.contract import Scanned
 from kleene.plan.limits import DEFAULT_LIMITS, Limits
 from kleene.plan.order.statistics import Statistics
-from kleene.runtime.embedded import in_stream_order
+from kleene.runtime.embedded import Batches, in_stream_order
 from kleene.runtime.spark.frame import worker_interpreter
-from kleene.runtime.spark.push_down import quoted, relevant_rows
+from kleene.runtime.spark.push_down import relevant_rows
+from kleene.runtime.stream.state import decode_events, encode_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,8 +87,8 @@ def collect_spark(
     positives = tuple(item for item in scanned if not item[0].negated)
     task = _Task(bound, positives, read_columns(bound, positives, conditions, partition), bool(partition), seed)
     with worker_interpreter(frame):
-        found = task.events(part, partition).mapInArrow(_summarise(task), WIRE)
-        found = found.repartition(1).mapInArrow(_merge(task), WIRE)
+        found = task.events(part, partition).mapInArrow(partial(_summarise, task=task), WIRE)
+        found = found.repartition(1).mapInArrow(partial(_merge, task=task), WIRE)
     merged = _Summary(task)
     for row in found.collect():
         merged.merge(row["summary"], row["sample"])
@@ -119,31 +122,27 @@ class _Task:
         return events.selectExpr(*named, *key)
 
 
-def _summarise(task: _Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def summarise(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = _Summary(task)
-        metrics = Metrics()
-        scan, random = scan_of(task.bound, task.scanned, metrics), np.random.default_rng(task.seed)
-        for batch in batches:
-            keys = batch.column(len(task.columns)).to_numpy() if task.keyed else None
-            own = pa.RecordBatch.from_arrays(batch.columns[: len(task.columns)], list(task.columns))
-            rows, masks = scan(own)
-            found.add(own, rows, masks, None if keys is None else keys.take(rows), random)
-        found.counts[EVENTS] = metrics.events
-        yield found.on_the_wire()
-
-    return summarise
+def _summarise(batches: Batches, task: _Task) -> Batches:
+    """What one task finds."""
+    found = _Summary(task)
+    metrics = Metrics()
+    scan, random = scan_of(task.bound, task.scanned, metrics), np.random.default_rng(task.seed)
+    for batch in batches:
+        keys = batch.column(len(task.columns)).to_numpy() if task.keyed else None
+        own = pa.RecordBatch.from_arrays(batch.columns[: len(task.columns)], list(task.columns))
+        rows, masks = scan(own)
+        found.add(own, rows, masks, None if keys is None else keys.take(rows), random)
+    found.counts[EVENTS] = metrics.events
+    yield found.on_the_wire()
 
 
-def _merge(task: _Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = _Summary(task)
-        for batch in batches:
-            for summary, sample in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                found.merge(summary, sample)
-        yield found.on_the_wire()
-
-    return merge
+def _merge(batches: Batches, task: _Task) -> Batches:
+    """What all tasks have found."""
+    found = _Summary(task)
+    for batch in batches:
+        for summary, sample in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            found.merge(summary, sample)
+    yield found.on_the_wire()
 
 
 EVENTS, RELEVANT, COMPONENTS = 0, 1, 2
@@ -155,7 +154,7 @@ class _Summary:
 
     def __init__(self, task: _Task) -> None:
         self._task = task
-        self._sample = _Sample(len(task.scanned))
+        self.sample = _Sample(len(task.scanned))
         self.counts = np.zeros(COMPONENTS + len(task.scanned), np.int64)
         self.times = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min])
         """The first and the last time of a relevant row."""
@@ -174,7 +173,7 @@ class _Summary:
             self.counts[COMPONENTS + bit] += np.count_nonzero(masks & (1 << bit))
         hashes = self._neighbourhoods(ts, keys, random)
         marks = (hashes >> RANDOM_BITS << RANDOM_BITS) | random.integers(0, 1 << RANDOM_BITS, rows.size, np.uint64)
-        self._sample.add(batch, rows, masks, marks)
+        self.sample.add(batch, rows, masks, marks)
 
     def _neighbourhoods(self, ts: Array, keys: Array | None, random: np.random.Generator) -> Array:
         """The hash of each row's neighbourhood, which is counted in the sketches; without key and window a row's own."""
@@ -196,26 +195,17 @@ class _Summary:
         self.times = np.array([min(times[0], self.times[0]), max(times[1], self.times[1])])
         self.sketches += sketches.reshape(2, -1)
         if sample:
-            with pa.ipc.open_stream(pa.py_buffer(sample)) as reader:
-                table = reader.read_all().combine_chunks()
+            table = decode_events(sample).combine_chunks()
             masks, marks = (table.column(name).to_numpy() for name in (MASKS, MARKS))
             for batch in table.drop_columns([MASKS, MARKS]).to_batches():
-                self._sample.add(batch, np.arange(batch.num_rows), masks, marks)
+                self.sample.add(batch, np.arange(batch.num_rows), masks, marks)
 
     def on_the_wire(self) -> pa.RecordBatch:
         """The summary as a row of `WIRE`."""
         numbers = np.concatenate((self.counts, self.times, self.sketches.ravel()))
-        sink = pa.BufferOutputStream()
-        table = self.table()
-        if table is not None:
-            with pa.ipc.new_stream(sink, table.schema) as writer:
-                writer.write_table(table)
-        sample = b"" if table is None else sink.getvalue().to_pybytes()
+        table = self.sample.table()
+        sample = b"" if table is None else encode_events(*table.to_batches())
         return pa.RecordBatch.from_pydict({"summary": [numbers.tobytes()], "sample": [sample]})
-
-    def table(self) -> pa.Table | None:
-        """The sample, with its masks and marks; None if there is none."""
-        return self._sample.table()
 
 
 class _Sample:
@@ -321,7 +311,7 @@ def same_partition(sketches: Array, events: int) -> float:
 def _statistics(
     task: _Task, found: _Summary, conditions: Sequence[Expression], partition: Sequence[str], fraction: float, pairs: int
 ) -> Statistics:
-    bound, table = task.bound, found.table()
+    bound, table = task.bound, found.sample.table()
     if table is None:
         return Statistics()
     working = WorkingSet(bound.schema, task.columns)

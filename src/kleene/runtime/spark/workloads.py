@@ -11,8 +11,7 @@ raised where their DataFrames are read.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -27,6 +26,7 @@ from kleene.engine.matcher import Found
 from kleene.engine.shared.planner import WORTH, expected_seconds
 from kleene.engine.time_slices import begin, divided
 from kleene.pattern.bound import BoundQuery
+from kleene.pattern.text import quoted
 from kleene.plan.contract import Plan
 from kleene.plan.distribution.passes import Pass, Passes, Spread, choose_passes, contested
 from kleene.plan.distribution.slicing import Slice, best_slicing, obstacle, reaching
@@ -34,10 +34,18 @@ from kleene.plan.multi.cost import SharedStatistics
 from kleene.plan.multi.groups import PatternGroup, is_group
 from kleene.plan.multi.nodes import SharedPlan
 from kleene.plan.multi.search import SEARCHES, MultiOptions, plan_shared
-from kleene.runtime.embedded import Batches, dropped_at_limits
+from kleene.runtime.embedded import Batches
 from kleene.runtime.spark.batch import SparkRun, bad_events, run_spark
-from kleene.runtime.spark.frame import Answer, arrow_schema, distributed, named_batches, worker_interpreter
-from kleene.runtime.spark.push_down import quoted, relevant_events
+from kleene.runtime.spark.frame import (
+    Answer,
+    Restored,
+    arrow_schema,
+    distributed,
+    named_batches,
+    warn_of_dropped,
+    worker_interpreter,
+)
+from kleene.runtime.spark.push_down import relevant_events
 from kleene.runtime.spark.schemas import from_arrow
 from kleene.runtime.spark.slices.skew import skewed
 from kleene.runtime.spark.slices.tasks import in_slices
@@ -156,7 +164,7 @@ class PassRun:
     def _by_key(self, events: DataFrame) -> Answer:
         events = distributed(self.layout, events, arrival=self.arrival)
         with worker_interpreter(events):
-            task = _match_partition(self.units, named_batches(self.layout), strict=self.strict)
+            task = partial(_match_partition, units=self.units, named=named_batches(self.layout), strict=self.strict)
             labelled = events.mapInArrow(task, LABELLED)
         return Answer(labelled, f"by {', '.join(self.layout.keys)}" if self.layout.keys else "in one task")
 
@@ -179,12 +187,12 @@ def _units(queries: Sequence[PlannedQuery], frame: DataFrame, options: MultiOpti
     if options is None or not groups:
         return units
     sample = relevant_events([plan for group in groups for plan in group.members], frame).limit(SAMPLED).toArrow()
-    return tuple(
-        replace(unit, shared=sampled_plan(unit.plan, table_statistics(unit.plan, sample), options))
-        if is_group(unit.plan)
-        else unit
-        for unit in units
-    )
+
+    def planned(unit: Unit) -> Unit:
+        plan = unit.plan
+        return replace(unit, shared=sampled_plan(plan, table_statistics(plan, sample), options)) if is_group(plan) else unit
+
+    return tuple(map(planned, units))
 
 
 def sampled_plan(group: PatternGroup, statistics: SharedStatistics, options: MultiOptions) -> SharedPlan:
@@ -205,22 +213,17 @@ def sampled_statistics(group: PatternGroup, frame: DataFrame) -> SharedStatistic
 # --- in the tasks -----------------------------------------------------------------------------------------------------
 
 
-def _match_partition(
-    units: Sequence[Unit], named: Callable[[pa.RecordBatch], pa.RecordBatch], *, strict: bool
-) -> Callable[[Batches], Batches]:
-    def match(batches: Batches) -> Batches:
-        first = next(batches, None)
-        if first is None:
-            return
-        first = named(first)
-        running = [RunningUnit(unit, first.schema, strict=strict) for unit in units]
-        for batch in chain([first], map(named, batches)):
-            for item in running:
-                yield from item.feed(batch)
+def _match_partition(batches: Batches, units: Sequence[Unit], named: Restored, *, strict: bool) -> Batches:
+    first = next(batches, None)
+    if first is None:
+        return
+    first = named(first)
+    running = [RunningUnit(unit, first.schema, strict=strict) for unit in units]
+    for batch in chain([first], map(named, batches)):
         for item in running:
-            yield from item.finish()
-
-    return match
+            yield from item.feed(batch)
+    for item in running:
+        yield from item.finish()
 
 
 def match_slice(
@@ -281,11 +284,8 @@ class RunningUnit:
         if not self._left:
             return
         yield from self._labelled(self._matcher.finish())
-        dropped = dropped_at_limits(self._matcher.metrics)
-        if dropped:
-            names = ", ".join(f"'{name}'" for name in self._left)
-            message = f"{dropped} in one task; the result of query {names} is incomplete"
-            warnings.warn(message, stacklevel=1)  # the executor's log
+        names = ", ".join(f"'{name}'" for name in self._left)
+        warn_of_dropped(self._matcher.metrics, f"the result of query {names}")
 
     def _labelled(self, found: Iterator[Found]) -> Batches:
         """What the matcher gives; an error of it is one of all its queries."""
@@ -328,11 +328,12 @@ def _error(failure: str) -> KleeneError:
 
 
 def _of_query(labelled: DataFrame, name: str, schema: pa.Schema) -> DataFrame:
-    def read(batches: Batches) -> Batches:
-        for batch in batches:
-            for failure in batch.column("failure").drop_null():
-                raise _error(failure.as_py())
-            for item in batch.column("matches"):
-                yield from pa.ipc.open_stream(item.as_buffer())
+    return labelled.where(labelled["query"] == name).mapInArrow(_unlabelled, from_arrow(schema))
 
-    return labelled.where(labelled["query"] == name).mapInArrow(read, from_arrow(schema))
+
+def _unlabelled(batches: Batches) -> Batches:
+    for batch in batches:
+        for failure in batch.column("failure").drop_null():
+            raise _error(failure.as_py())
+        for item in batch.column("matches"):
+            yield from pa.ipc.open_stream(item.as_buffer())

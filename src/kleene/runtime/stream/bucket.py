@@ -15,6 +15,7 @@ rebuilt from the log.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
@@ -274,7 +275,8 @@ class Bucket:
             yield from self._change(store, rules)
         elif self.header.suspended != failed:
             self._regroup(store)
-        self._prune(store)
+        if (horizon := self._horizon()) is not None:
+            self._log.prune(store, horizon)
         self._require_room(store)
         self._save(store)
         problems, self._problems = self._problems, []
@@ -381,8 +383,8 @@ class Bucket:
             try:
                 item = self._started(store, unit, log)
                 for batch in released.slice(0, int(ends[place])).to_batches():
-                    _discard(self._shaped(Spent(None, unit).rows(item.matcher.feed(batch))))
-                _discard(self._shaped(Spent(None, unit).rows(item.matcher.advance(int(times[place]) + 1))))
+                    deque(self._shaped(Spent(None, unit).rows(item.matcher.feed(batch))), maxlen=0)
+                deque(self._shaped(Spent(None, unit).rows(item.matcher.advance(int(times[place]) + 1))), maxlen=0)
             except Exception:  # noqa: BLE001 - that is the question
                 return True
             return False
@@ -445,24 +447,12 @@ class Bucket:
                 state = {**item.matcher.snapshot(), **item.pieces.state()}
                 self._running[place] = replace(item, state=replace(item.state, state=state))
 
-    def _prune(self, store: Store) -> None:
-        """Drops segments that no unit needs, and no event of which is waiting."""
-        horizon = self._horizon()
-        if horizon is not None:
-            self._log.prune(store, horizon)
-
     def _horizon(self) -> int | None:
         """Events at or before this time matter to nobody; None if all do."""
         horizons = [item.state.horizon for item in self._running]
         known = [item for item in horizons if item is not None]
         watermark = self.header.watermark
         return None if watermark is None or len(known) < len(horizons) else min([watermark - 1, *known])
-
-    def _compact(self, store: Store) -> None:
-        """Writes the log again, without events that matter to nobody."""
-        horizon = self._horizon()
-        if horizon is not None:
-            self._log.compact(store, horizon)
 
     def _lasting(self) -> list[PlannedQuery]:
         """The queries without a window for which the earliest events are kept."""
@@ -488,7 +478,8 @@ class Bucket:
                 hint = f"give it a window, or the stream max_events of more than {most:,}"
                 self._suspend(query, LimitError(Problem(message, hint=hint)), None)
             self._regroup(store)
-            self._compact(store)
+            if (horizon := self._horizon()) is not None:
+                self._log.compact(store, horizon)
         count = self.rows
         if count > most:
             message = (
@@ -522,14 +513,10 @@ class Bucket:
         found = [int(self._log.times(table).min()) + 1 for table in self._waiting]
         if watermark is not None:
             found += [item.due for item in self._running if item.due is not None]
-            found += [gone for gone in self._gone() if gone > watermark]
+            if self._log.last is not None:
+                empty = self._log.last + max((item.matcher.memory for item in self._running), default=0) + 1
+                found += [empty] if empty > watermark else []  # nothing is left in the log then, unless something lasts
         return min(found) + self._plan.lag if found else None
-
-    def _gone(self) -> Iterator[int]:
-        """The watermark at which nothing is left in the log, unless something lasts."""
-        last = self._log.last
-        if last is not None:
-            yield last + max((item.matcher.memory for item in self._running), default=0) + 1
 
     # What is held
 
@@ -569,11 +556,6 @@ class Bucket:
     def kept(self) -> int:
         """How many events the matchers hold."""
         return sum(item.matcher.kept for item in self._running)
-
-
-def _discard(rows: Iterator[Labelled]) -> None:
-    for _ in rows:
-        pass
 
 
 def _problem(query: str, version: int, text: str, everywhere: bool) -> Labelled:

@@ -120,16 +120,15 @@ class Spent:
         if self.budget is None:
             return
         if self.seconds > self.budget.seconds:
-            message = f"more than {self.budget.seconds:g} seconds of CPU time in one micro-batch"
-            hint = "shorten the window or narrow the conditions, or give budget={'seconds': ...} more"
-            raise OverBudgetError(Problem(message, hint=hint))
+            raise _over(f"more than {self.budget.seconds:g} seconds of CPU time", "seconds")
         name, size = max(self.bytes.items(), key=lambda item: item[1], default=("", 0))
         if size > MEGABYTE * self.budget.megabytes:
-            message = f"matches of '{name}' of more than {self.budget.megabytes:g} MB in one micro-batch"
-            hint = "shorten the window, narrow the conditions or return less, or give budget={'megabytes': ...} more"
-            raise OverBudgetError(Problem(message, hint=hint))
+            what = f"matches of '{name}' of more than {self.budget.megabytes:g} MB"
+            raise _over(what, "megabytes", "shorten the window, narrow the conditions or return less")
         name, count = max(self.matches.items(), key=lambda item: item[1], default=("", 0))
         if count > self.budget.matches:
-            message = f"more than {self.budget.matches:,} matches of '{name}' in one micro-batch"
-            hint = "shorten the window or narrow the conditions, or give budget={'matches': ...} more"
-            raise OverBudgetError(Problem(message, hint=hint))
+            raise _over(f"more than {self.budget.matches:,} matches of '{name}'", "matches")
+
+
+def _over(what: str, part: str, remedy: str = "shorten the window or narrow the conditions") -> OverBudgetError:
+    return OverBudgetError(Problem(f"{what} in one micro-batch", hint=f"{remedy}, or give budget={{'{part}': ...}} more"))

@@ -262,11 +262,12 @@ def seal_of(blob: bytes) -> bytes:
     return blob[: _BEGIN.size + DIGEST]
 
 
-def encode_events(batch: pa.RecordBatch) -> bytes:
-    """A batch as an Arrow stream."""
+def encode_events(*batches: pa.RecordBatch) -> bytes:
+    """Batches of one schema as an Arrow stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
     found: bytes = sink.getvalue().to_pybytes()
     return found
 

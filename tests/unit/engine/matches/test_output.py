@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
@@ -14,9 +15,10 @@ import pytest
 
 import kleene
 from kleene.common.schema import schema_of_arrow
-from kleene.engine.events.grouping import group_rows
+from kleene.engine.events.grouping import combined_codes, group_rows
 from kleene.engine.events.placed import PlacedColumns
 from kleene.engine.events.working_set import WorkingSet
+from kleene.engine.matches.kernels.identity import absorb
 from kleene.engine.matches.matches import Matches
 from kleene.engine.matches.output import EventHashes, MatchWriter, query_seed
 from kleene.language.parser import parse
@@ -136,6 +138,64 @@ def test_hashes_are_the_same_whether_they_are_kept_or_not() -> None:
         found, where = hashes.at(places)
         assert (found.size < count) == (places.size == 2 and where is not places), "both ways are taken"
         assert found[where].tolist() == kept[places].tolist()
+
+
+def twins(rank: list[int], values: list[int], keys: list[float] | None = None) -> tuple[PlacedColumns, np.ndarray[Any, Any]]:
+    """Events of one partition, or of those of their keys, with the rank of each place."""
+    count = len(rank)
+    schema = schema_of_arrow(pa.schema([("ts", pa.int64()), ("v", pa.int64()), ("k", pa.float64())]), time="ts")
+    working = WorkingSet(schema, ("ts", "v", "k"))
+    events = pa.record_batch({"ts": rank, "v": values, "k": pa.array(keys or [0.0] * count)})
+    working.add(events, np.arange(count), np.ones(count, np.int64))
+    codes = combined_codes([events["k"]]) if keys else (None, 1)
+    groups = group_rows(*codes, working.ts, working.masks)
+    return PlacedColumns(working, groups), groups.ts
+
+
+def plain_ordinals(placed: PlacedColumns, columns: tuple[str, ...]) -> list[int]:
+    """By place how many identical simultaneous events stand before it."""
+    rows = [repr([placed.column(name)[place] for name in columns]) for place in range(len(placed))]
+    return [rows[:place].count(row) for place, row in enumerate(rows)]
+
+
+def test_identical_simultaneous_events_are_told_apart_in_the_order_they_stand() -> None:
+    rng, columns = Random(3), ("ts", "v", "k")
+    for count in (1, 2, 9, 60, 300):
+        for instants in (1, 3, count):
+            rank = sorted(rng.randrange(instants) for _ in range(count))
+            keys = [rng.choice([0.0, 1.0, math.nan]) for _ in range(count)] if rng.random() < 0.5 else None
+            placed, by_place = twins(rank, [rng.randrange(4) for _ in range(count)], keys)
+            apart = keys is not None
+            plain_hashes, _ = EventHashes(placed, by_place, columns, tied=False).at(np.arange(count))
+            expected = plain_hashes.copy()
+            for place, ordinal in enumerate(plain_ordinals(placed, columns)):
+                if ordinal:
+                    absorb(expected[place : place + 1], np.array([ordinal], np.uint64))
+            hashes = EventHashes(placed, by_place, columns, tied=True, apart=apart)
+            asked = [np.array([rng.randrange(count) for _ in range(size)]) for size in (1, 2, 5)] + [np.arange(count)]
+            for places in asked:
+                known, where = hashes.at(places)
+                assert known[where].tolist() == expected[places].tolist()
+                gathered = {name: placed.gather(name, places) for name in columns}
+                known, where = EventHashes(placed, by_place, columns, tied=True, apart=apart).at(places, gathered.__getitem__)
+                assert known[where].tolist() == expected[places].tolist()
+
+
+def test_only_events_that_tie_with_one_that_is_asked_for_are_hashed_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 10_000
+    placed, rank = twins([*range(count - 3), *[count - 3] * 3], [0] * count)
+    hashed: list[int] = []
+    counted = EventHashes._hashed
+
+    def spy(self: EventHashes, source: Any, size: int) -> Any:
+        hashed.append(size)
+        return counted(self, source, size)
+
+    monkeypatch.setattr(EventHashes, "_hashed", spy)
+    hashes = EventHashes(placed, rank, ("ts", "v"), tied=True)
+    hashes.at(np.array([5, 9, 800]))
+    hashes.at(np.array([7, count - 2]))
+    assert hashed == [3, 4]
 
 
 def test_where_one_list_ends_and_the_next_begins_changes_the_id() -> None:

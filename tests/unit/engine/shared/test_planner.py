@@ -36,7 +36,7 @@ def working() -> tuple[PatternGroup, LeafScan, WorkingSet]:
         for name, text in QUERIES.items()
     }
     (group,) = grouped(plans)
-    scan = LeafScan(group, "drop", Metrics(), BadRows(), Noticed())
+    scan = LeafScan(group.tested, "drop", Metrics(), BadRows(), Noticed())
     found = WorkingSet(group.bound.schema, group.columns)
     for batch in table.select(list(group.columns)).to_batches():
         found.add(batch, *scan(batch))

@@ -36,14 +36,6 @@ def absorb(hashes: Array, values: Array) -> None:
 
 
 @kernel
-def absorb_at(hashes: Array, values: Array, rows: Array) -> None:
-    """The same with a column of integers of any width, of which row n has the value at `rows[n]`."""
-    for row in range(hashes.size):
-        word = np.uint64(np.int64(values[rows[row]]))
-        hashes[row] = _mix(hashes[row] * np.uint64(0x9E3779B97F4A7C15) + word)
-
-
-@kernel
 def hash_nanoseconds(values: Array, words: Array) -> None:
     """One word per time in nanoseconds: that of its microseconds, so that the unit of a column does not matter; what is finer
     is added to it, times a factor.
@@ -55,16 +47,65 @@ def hash_nanoseconds(values: Array, words: Array) -> None:
 
 
 @kernel
-def list_unknown(places: Array, known: Array, unknown: Array) -> int:
-    """Lists the places that are not known, and makes them known; returns their number."""
-    count = 0
+def any_tied(places: Array, rank: Array) -> bool:
+    """Whether a place is simultaneous with one beside it."""
+    last = rank.size - 1
     for position in range(places.size):
         place = places[position]
-        if not known[place]:
+        if (place > 0 and rank[place - 1] == rank[place]) or (place < last and rank[place + 1] == rank[place]):
+            return True
+    return False
+
+
+@kernel
+def list_unknown(places: Array, rank: Array, known: Array, unknown: Array) -> int:
+    """Lists the places that are not known, each with all that are simultaneous beside it, and makes them known; returns their
+    number. Without ranks no places are simultaneous.
+    """
+    count = 0
+    for position in range(places.size):
+        begin = places[position]
+        if known[begin]:
+            continue
+        end = begin + 1
+        while 0 < begin < rank.size and rank[begin - 1] == rank[begin]:
+            begin -= 1
+        while end < rank.size and rank[end - 1] == rank[end]:
+            end += 1
+        for place in range(begin, end):
             known[place] = True
             unknown[count] = place
             count += 1
     return count
+
+
+@kernel
+def number_twins(rank: Array, hashes: Array, table: Array, ordinals: Array) -> None:
+    """Numbers identical simultaneous events 0, 1, ... in the order they stand; simultaneous ones stand side by side.
+
+    Open addressing, with a table of its own for each instant: a slot holds the latest event with its hash. `table` has at
+    least four entries for each event of an instant; `ordinals` holds 0.
+    """
+    begin = 0
+    while begin < rank.size:
+        end = begin + 1
+        while end < rank.size and rank[end] == rank[begin]:
+            end += 1
+        if end == begin + 1:
+            begin = end
+            continue
+        size = 4
+        while size < 2 * (end - begin):
+            size *= 2
+        table[:size] = -1
+        for at in range(begin, end):
+            slot = np.int64(hashes[at] & np.uint64(size - 1))
+            while table[slot] >= 0 and hashes[table[slot]] != hashes[at]:
+                slot = (slot + 1) & (size - 1)
+            if table[slot] >= 0:
+                ordinals[at] = ordinals[table[slot]] + np.uint64(1)
+            table[slot] = at
+        begin = end
 
 
 @kernel

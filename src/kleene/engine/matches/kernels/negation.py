@@ -5,7 +5,8 @@ equal length and ordered so within each (`probe_times`, the time-partitioned ind
 the partitions that overlap the interval and finds its key in each.
 
 An interval's bounds are strict. A bound given by a positive neighbour is in stream order (`rank`), one given by the window in
-time.
+time. Where conditions say which events are forbidden, the interval is a range of the list (`find_ranges`), which is searched
+from its beginning (`list_forbidden`).
 """
 
 from __future__ import annotations
@@ -13,122 +14,86 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kleene.common.arrays import Array
+from kleene.engine.events.kernels.ranked import Ranked, first_within
 from kleene.engine.kernels import inlined, kernel
+
+LOOKED = 0
+"""Entry of the `state` array: how many negative events have been looked at one after the other."""
 
 
 class Intervals(NamedTuple):
-    """The open intervals of matches, by row."""
+    """The open intervals of matches, in stream order or in time."""
 
-    first: Array
-    """The first event of each match."""
-    last: Array
     after: Array
-    """The neighbour before the negative component; empty for a negated start."""
+    """By match: its events are later than this..."""
     before: Array
-    """The neighbour after it; empty for a negated end."""
+    """...and earlier than this."""
     keys: Array
     """Empty if negative events of all keys count."""
-    window: int
-    ts: Array
-    rank: Array
+    begin: Array
+    """By row what `after` is compared with: `rank`, or the time for a negated start."""
+    end: Array
+    """By row what `before` is compared with: `rank`, or the time for a negated end."""
+
+
+class Ranges(NamedTuple):
+    """What conditions ask of the numbers of negative events: of each of them (a row of `values`, by entry of the list) a range
+    for each match.
+    """
+
+    values: Array
+    lowest: Array
+    highest: Array
+    item: int
+    """The number that the index is of."""
 
 
 @inlined
-def _interval(match: int, of: Intervals) -> tuple[int, int, int, int]:
-    """The neighbour rows of a match's interval, -1 for a bound in time, and the bounds in time."""
-    after_row = of.after[match] if of.after.size else -1
-    before_row = of.before[match] if of.before.size else -1
-    return after_row, before_row, of.ts[of.last[match]] - of.window, of.ts[of.first[match]] + of.window
+def _inside(row: int, match: int, of: Intervals) -> bool:
+    return bool(of.begin[row] > of.after[match] and of.end[row] < of.before[match])
+
+
+@inlined
+def _first_after(low: int, end: int, match: int, rows: Array, of: Intervals) -> int:
+    """The first entry of a list from `low` to before `end` that comes after the beginning of an interval."""
+    after = of.after[match]
+    while low < end:
+        middle = (low + end) // 2
+        if of.begin[rows[middle]] <= after:
+            low = middle + 1
+        else:
+            end = middle
+    return low
 
 
 @kernel
-def _inside(row: int, after_row: int, before_row: int, lowest: int, highest: int, ts: Array, rank: Array) -> bool:
-    """Whether a row lies in the interval; a neighbour row of -1 stands for the bound in time."""
-    if after_row >= 0:
-        if rank[row] <= rank[after_row]:
-            return False
-    elif ts[row] <= lowest:
-        return False
-    if before_row >= 0:
-        return bool(rank[row] < rank[before_row])
-    return bool(ts[row] < highest)
+def probe(of: Intervals, bounds: Array, rows: Array, found: Array) -> None:
+    """Finds the earliest negative row in the interval of each match; others are left as they are.
 
-
-@kernel
-def probe(
-    of: Intervals,
-    bounds: Array,
-    rows: Array,
-    begin: int,
-    pairs: bool,
-    found: Array,
-    pair_match: Array,
-    pair_row: Array,
-) -> tuple[int, int]:
-    """Finds the earliest negative row in the interval of each match from `begin` on (-1 where there is none), or, with `pairs`,
-    lists (match, negative row) for predicates to decide.
-
-    The negative rows of key k are `rows[bounds[k] : bounds[k + 1]]`. Returns the match to go on with (all of them, unless the
-    list of pairs is full) and the number of pairs.
+    The negative rows of key k are `rows[bounds[k] : bounds[k + 1]]`.
     """
-    ts = of.ts
-    rank = of.rank
-    count = 0
-    for match in range(begin, of.first.size):
-        after_row, before_row, lowest, highest = _interval(match, of)
+    for match in range(of.after.size):
         key = of.keys[match] if of.keys.size else 0
-        low = bounds[key]
         end = bounds[key + 1]
-        high = end
-        while low < high:
-            middle = (low + high) // 2
-            if rows[middle] <= after_row if after_row >= 0 else ts[rows[middle]] <= lowest:
-                low = middle + 1
-            else:
-                high = middle
-        while low < end and after_row >= 0 and rank[rows[low]] == rank[after_row]:
-            low += 1  # simultaneous, so not after it
-        started = count
-        while low < end and _inside(rows[low], after_row, before_row, lowest, highest, ts, rank):
-            if not pairs:
-                found[match] = rows[low]
-                break
-            if count == pair_row.size:
-                return match, started
-            pair_match[count] = match
-            pair_row[count] = rows[low]
-            count += 1
-            low += 1
-    return of.first.size, count
+        low = _first_after(bounds[key], end, match, rows, of)
+        if low < end and _inside(rows[low], match, of):
+            found[match] = rows[low]
 
 
 @kernel
 def probe_times(
-    of: Intervals,
-    origin: int,
-    width: int,
-    bounds: Array,
-    keys: Array,
-    rows: Array,
-    begin: int,
-    pairs: bool,
-    found: Array,
-    pair_match: Array,
-    pair_row: Array,
-) -> tuple[int, int]:
-    """The same over partitions of time: the negative rows of each are ordered by key, and by stream order within a key."""
-    ts = of.ts
-    rank = of.rank
-    count = 0
-    for match in range(begin, of.first.size):
-        after_row, before_row, lowest, highest = _interval(match, of)
-        from_ts = ts[after_row] if after_row >= 0 else lowest
-        to_ts = ts[before_row] if before_row >= 0 else highest
-        partition = max(0, (from_ts - origin) // width)
-        final = min(bounds.size - 2, (to_ts - origin) // width)
-        started = count
+    of: Intervals, times: Array, origin: int, width: int, bounds: Array, keys: Array, rows: Array, found: Array
+) -> None:
+    """The same over partitions of time: the negative rows of each are ordered by key, and by stream order within a key.
+
+    `times` are those in which the intervals begin and end.
+    """
+    for match in range(of.after.size):
+        partition = max(0, (times[0, match] - origin) // width)
+        final = min(bounds.size - 2, (times[1, match] - origin) // width)
         key = of.keys[match] if of.keys.size else 0
-        while partition <= final:
+        searching = True
+        while searching and partition <= final:
             low = bounds[partition]
             end = bounds[partition + 1]
             high = end
@@ -138,53 +103,77 @@ def probe_times(
                     low = middle + 1
                 else:
                     high = middle
-            while low < end and keys[low] == key:
-                row = rows[low]
+            while searching and low < end and keys[low] == key:
+                if _inside(rows[low], match, of):
+                    found[match] = rows[low]
+                    searching = False
                 low += 1
-                if not _inside(row, after_row, before_row, lowest, highest, ts, rank):
-                    continue
-                if not pairs:
-                    found[match] = row
-                    break
-                if count == pair_row.size:
-                    return match, started
-                pair_match[count] = match
-                pair_row[count] = row
-                count += 1
-            if found[match] >= 0:
-                break
             partition += 1
-    return of.first.size, count
 
 
 @kernel
-def scan(
-    of: Intervals,
-    keys: Array,
-    rows: Array,
-    begin: int,
-    pairs: bool,
-    found: Array,
-    pair_match: Array,
-    pair_row: Array,
-) -> tuple[int, int]:
+def scan(of: Intervals, keys: Array, rows: Array, found: Array) -> None:
     """The same without an index: every match reads every negative event. For measuring what the index saves."""
-    ts = of.ts
-    rank = of.rank
-    count = 0
-    for match in range(begin, of.first.size):
-        after_row, before_row, lowest, highest = _interval(match, of)
+    for match in range(of.after.size):
         key = of.keys[match] if of.keys.size else 0
-        started = count
         for entry in range(rows.size):
-            if keys[entry] != key or not _inside(rows[entry], after_row, before_row, lowest, highest, ts, rank):
-                continue
-            if not pairs:
+            if keys[entry] == key and _inside(rows[entry], match, of):
                 found[match] = rows[entry]
                 break
-            if count == pair_row.size:
-                return match, started
-            pair_match[count] = match
-            pair_row[count] = rows[entry]
-            count += 1
-    return of.first.size, count
+
+
+@kernel
+def find_ranges(of: Intervals, bounds: Array, rows: Array, low: Array, high: Array) -> None:
+    """Finds the entries of `rows` in the interval of each match: those from `low` to before `high`."""
+    for match in range(of.after.size):
+        key = of.keys[match] if of.keys.size else 0
+        begin = _first_after(bounds[key], bounds[key + 1], match, rows, of)
+        low[match] = begin
+        end = bounds[key + 1]
+        before = of.before[match]
+        while begin < end:
+            middle = (begin + end) // 2
+            if of.end[rows[middle]] < before:
+                begin = middle + 1
+            else:
+                end = middle
+        high[match] = begin
+
+
+@kernel
+def list_forbidden(
+    asked: Array,
+    begin: int,
+    at: Array,
+    high: Array,
+    ranges: Ranges,
+    ranked: Ranked,
+    most: int,
+    patience: int,
+    state: Array,
+    pair_match: Array,
+    pair_entry: Array,
+) -> tuple[int, int]:
+    """Lists, for each of the matches `asked` from number `begin` on, the next entries that satisfy the ranges, at most `most`,
+    and moves `at` behind them. Returns the number of matches that are done with and of pairs: without an index it stops when
+    it has looked at more than `patience` entries.
+    """
+    count = 0
+    for number in range(begin, asked.size):
+        if state[LOOKED] > patience:
+            return number, count
+        match = asked[number]
+        listed = 0
+        while listed < most and at[match] < high[match]:
+            entry = first_within(
+                at[match], high[match], match, ranges.values, ranges.lowest, ranges.highest, ranges.item, ranked
+            )
+            if ranked.size == 0:
+                state[LOOKED] += entry - at[match]
+            at[match] = entry + 1
+            if entry < high[match]:
+                pair_match[count] = match
+                pair_entry[count] = entry
+                count += 1
+                listed += 1
+    return asked.size, count

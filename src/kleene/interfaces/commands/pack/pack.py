@@ -82,7 +82,6 @@ class Packed:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.add_argument("archive", metavar="ENV.tar.gz", help="the archive to write")
     parser.add_argument(
         "--with",

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.errors import PySparkException
@@ -42,7 +42,7 @@ class Stopping:
         self._before = {number: signal.signal(number, self._ask) for number in SIGNALS}
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -57,7 +57,8 @@ class Reports(StreamingQueryListener):
 
     def __init__(self) -> None:
         self._batches: SimpleQueue[tuple[Any, Batch]] = SimpleQueue()
-        self._ended = threading.Event()
+        self.ended = threading.Event()
+        """Set after the last report of a stream."""
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's names
         """Nothing to do: the caller started the stream."""
@@ -66,7 +67,7 @@ class Reports(StreamingQueryListener):
         self._batches.put((event.progress.runId, batch_of(event.progress)))
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802, ARG002
-        self._ended.set()
+        self.ended.set()
 
     def of(self, query: StreamingQuery) -> list[Batch]:
         """The reports of a stream since the last call."""
@@ -78,10 +79,6 @@ class Reports(StreamingQueryListener):
                 return found
             if str(run) == str(query.runId):
                 found.append(batch)
-
-    def await_end(self) -> None:
-        """Waits for the last report of a stream that has ended."""
-        self._ended.wait(PATIENCE_SECONDS)
 
 
 def run_until_stopped(
@@ -112,7 +109,7 @@ def _follow(query: StreamingQuery, reports: Reports, stopping: Stopping, view: V
             time.sleep(POLL_SECONDS)
     finally:
         query.stop()
-    reports.await_end()
+    reports.ended.wait(PATIENCE_SECONDS)
     totals = _added(totals, reports.of(query), view)
     failure = query.exception()
     view.show(totals, "failed" if failure else "stopped" if stopping.asked else "all events read")

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kleene.common.errors import BindingError, Problem
+from kleene.common.terminal import plural
 from kleene.interfaces.commands import arguments as shared
 from kleene.interfaces.commands import output
 from kleene.interfaces.commands.arguments import UsageError
 from kleene.interfaces.commands.stream import sources as stream_sources
 from kleene.interfaces.commands.stream.log import java_started_in_the_block_writes_to
 from kleene.interfaces.commands.stream.progress import Totals
-from kleene.interfaces.commands.stream.view import Lines, View, Watch, counted, summary
+from kleene.interfaces.commands.stream.view import Lines, View, Watch, summary
 from kleene.interfaces.commands.terminal import say
 from kleene.interfaces.options import BAD_ROWS, EVENTS, LIMITS, PLAN, RUNNING
 
@@ -54,7 +55,6 @@ _LENGTH = re.compile(r"\s*(\d+)\s*([^\W\d]+)\s*")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
     parser.usage = (
         "kleene stream (QUERY ... | -q TEXT) --events SOURCE --time COLUMN [--type COLUMN] --watermark TIME --checkpoint DIR "
         "[options]"
@@ -86,20 +86,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "N rows a second with the columns timestamp and value; socket:HOST:PORT, a line of JSON each; "
         "kafka:BROKERS/TOPIC, a message of JSON each",
     )
-    where.add_argument(
-        "--columns",
-        metavar="NAME:TYPE,...",
-        type=shared.columns,
-        help="the event columns, such as ts:timestamp,id:string; required for JSON from sockets and Kafka, by default those "
+    shared.add_columns(
+        where,
+        "the event columns, such as ts:timestamp,id:string; required for JSON from sockets and Kafka, by default those "
         "of the existing files",
     )
+    pairs: dict[str, Any] = {"metavar": "NAME=VALUE", "type": shared.pair, "action": "append", "default": []}
     where.add_argument(
         "--option",
-        metavar="NAME=VALUE",
-        type=_pair,
-        action="append",
-        default=[],
         help="an option of Spark's source, such as maxFilesPerTrigger=10 or startingOffsets=latest; may be repeated",
+        **pairs,
     )
     shared.add_options(parser, EVENTS, time={"required": True})
     running = shared.add_options(
@@ -112,10 +108,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     often.add_argument("--once", action="store_true", help="read the available events, then end")
     running.add_argument("--watch", action="store_true", help="show progress; without a terminal, a line per micro-batch")
-    running.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
-    running.add_argument(
-        "--conf", metavar="NAME=VALUE", type=_pair, action="append", default=[], help="a setting of Spark; may be repeated"
-    )
+    shared.add_master(running)
+    running.add_argument("--conf", help="a setting of Spark; may be repeated", **pairs)
     running.add_argument("--log", metavar="FILE", help="append Spark's log to this file")
     running.add_argument(
         "--packages", metavar="NAMES", help="Maven packages for Spark, separated by commas, such as connectors"
@@ -345,7 +339,7 @@ def _report(arguments: argparse.Namespace, totals: Totals, seconds: float) -> No
     """The summary: counts, folders, dropped rows, and how to resume."""
     lines = [summary(totals, seconds)]
     if len(totals.by_query) > 1:
-        lines += [f"  {name}: {counted(count, 'match', 'matches')}" for name, count in sorted(totals.by_query.items())]
+        lines += [f"  {name}: {plural(count, 'match', 'matches')}" for name, count in sorted(totals.by_query.items())]
     for count, words, folder, option in (
         (totals.matches, "matches", arguments.output, ""),
         (totals.late, "late events", arguments.late, "--late DIR"),
@@ -360,18 +354,6 @@ def _report(arguments: argparse.Namespace, totals: Totals, seconds: float) -> No
 
 
 # --- words of the command line ----------------------------------------------------------------------------------------
-
-
-def _pair(text: str) -> tuple[str, str]:
-    """`name=value`, both unchanged.
-
-    >>> _pair("maxFilesPerTrigger=10")
-    ('maxFilesPerTrigger', '10')
-    """
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, found {text!r}")
-    return name.strip(), value.strip()
 
 
 def _length(text: str) -> str:

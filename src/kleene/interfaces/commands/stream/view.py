@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from kleene.common.terminal import printable
+from kleene.common.terminal import plural, printable
 from kleene.interfaces.commands.stream.progress import Batch, Totals
 from kleene.interfaces.commands.terminal import put, say
 
@@ -24,7 +23,7 @@ class View:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends the display, keeping what it has shown."""
 
     def added(self, batch: Batch) -> None:
@@ -71,7 +70,7 @@ class Watch(View):
         self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def show(self, totals: Totals, state: str) -> None:
@@ -120,7 +119,7 @@ def view_of(totals: Totals, state: str, title: str, seconds: float) -> Renderabl
             ("late", f"{totals.late:,}"),
             ("bad rows", f"{totals.bad:,}"),
             ("waiting", _events(held.get("waiting"))),
-            ("kept", _events(held.get("kept")) + (f", {counted(held['runs'], 'run', 'runs')}" if held.get("runs") else "")),
+            ("kept", _events(held.get("kept")) + (f", {plural(held['runs'], 'run')}" if held.get("runs") else "")),
             ("state", "-" if "state_rows" not in held else f"{_events(held['state_rows'])}, {size(held['state_bytes'])}"),
         ),
         strict=True,
@@ -160,10 +159,10 @@ def batch_line(batch: Batch) -> str:
     'batch 3: 3,000 rows in 1.5 s (2,000 rows/s), 2 matches, 1 late, 40 kept, watermark 2026-01-01 00:01:40'
     """
     metrics = batch.metrics
-    parts = [f"{counted(batch.rows, 'row', 'rows')} in {span(batch.milliseconds)}"]
+    parts = [f"{plural(batch.rows, 'row')} in {span(batch.milliseconds)}"]
     if batch.rows and batch.processed_rate is not None:
         parts[0] += f" ({_rate(batch.processed_rate)})"
-    parts.append(counted(metrics.get("matches") or 0, "match", "matches"))
+    parts.append(plural(metrics.get("matches") or 0, "match", "matches"))
     parts += [f"{metrics[name]:,} {name}" for name in ("late", "bad", "waiting", "kept") if metrics.get(name)]
     if batch.watermark is not None:
         parts.append(f"watermark {_moment(batch.watermark)}")
@@ -176,19 +175,10 @@ def summary(totals: Totals, seconds: float) -> str:
     >>> summary(Totals(None, 12, 3000, 95, 2, 0), 14.21)
     '12 batches, 3,000 rows, 95 matches, 2 late, 14.21 s'
     """
-    parts = [
-        counted(totals.batches, "batch", "batches"),
-        counted(totals.rows, "row", "rows"),
-        counted(totals.matches, "match", "matches"),
-    ]
+    parts = [plural(totals.batches, "batch", "batches"), plural(totals.rows, "row"), plural(totals.matches, "match", "matches")]
     parts += [f"{totals.late:,} late"] if totals.late else []
-    parts += [counted(totals.bad, "bad row", "bad rows")] if totals.bad else []
+    parts += [plural(totals.bad, "bad row")] if totals.bad else []
     return f"{', '.join(parts)}, {seconds:.2f} s"
-
-
-def counted(count: int, one: str, many: str) -> str:
-    """A count with its noun."""
-    return f"{count:,} {one if count == 1 else many}"
 
 
 def span(milliseconds: int) -> str:
@@ -230,7 +220,7 @@ def _rate(rate: float | None) -> str:
 
 
 def _events(count: int | None) -> str:
-    return "-" if count is None else counted(count, "event", "events")
+    return "-" if count is None else plural(count, "event")
 
 
 def _moment(text: str | None) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kleene.runtime.spark.push_down import quoted
+from kleene.pattern.text import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,7 +77,7 @@ def file_scan(frame: DataFrame, columns: Sequence[str]) -> FileScan:
     wanted = dict(zip(names, columns, strict=True)) if len(names) == len(columns) else {}
     if not wanted:
         raise NotDirectError("a column is selected twice")
-    sources = {number: number for number in wanted}  # the column of the node at hand that each is
+    sources = {number: number for number in wanted}  # the column of the current node that each is
     conditions: list[Any] = []
     while (kind := _kind(node)) != "LogicalRelation":
         if kind == "Project":

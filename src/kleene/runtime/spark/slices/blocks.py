@@ -17,6 +17,7 @@ from kleene.common.columns import time_values
 from kleene.common.schema import EventSchema
 from kleene.plan.distribution.slicing import Slice
 from kleene.runtime.embedded import Batches, in_stream_order
+from kleene.runtime.stream.state import encode_events
 
 BLOCK_ROWS = 1 << 17
 """The rows of a block, about."""
@@ -85,11 +86,7 @@ class _Blocks:
     def _block(self, number: int) -> pa.RecordBatch:
         rows = self._waiting.pop(number)
         del self._rows[number]
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows[0].schema) as writer:
-            for batch in rows:
-                writer.write_batch(batch)
-        block = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+        block = pa.array([encode_events(*rows)], pa.binary())
         return pa.RecordBatch.from_arrays([pa.array([number], pa.int32()), block], ["slice", "events"])
 
 

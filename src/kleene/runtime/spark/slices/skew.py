@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StringType
 
+from kleene.pattern.text import quoted
 from kleene.runtime.spark.frame import Answer, numbered
-from kleene.runtime.spark.push_down import INTEGERS, any_of, quoted
+from kleene.runtime.spark.push_down import INTEGERS, all_of, any_of
 from kleene.runtime.spark.slices.times import is_small, parallelism
 
 if TYPE_CHECKING:
@@ -66,11 +67,7 @@ def _has(keys: Sequence[str], events: DataFrame, values: tuple[Any, ...]) -> Col
     """The rows that have these values of the keys."""
     from pyspark.sql import functions as f
 
-    held = [events[quoted(name)].eqNullSafe(f.lit(value)) for name, value in zip(keys, values, strict=True)]
-    condition = held[0]
-    for further in held[1:]:
-        condition = condition & further
-    return condition
+    return all_of([events[quoted(name)].eqNullSafe(f.lit(value)) for name, value in zip(keys, values, strict=True)])
 
 
 def hot_keys(names: Sequence[str], events: DataFrame) -> list[tuple[Any, ...]]:

@@ -27,6 +27,7 @@ from kleene.common.columns import select, time_values
 from kleene.engine.build import build_matcher
 from kleene.engine.matcher import Matcher
 from kleene.engine.time_slices import Merge, choice, count_partitions, match_slice, summarize_slice, totals
+from kleene.pattern.text import quoted
 from kleene.plan.contract import Plan
 from kleene.plan.distribution.slicing import (
     Cutting,
@@ -41,7 +42,6 @@ from kleene.plan.distribution.slicing import (
 )
 from kleene.runtime.embedded import Batches
 from kleene.runtime.spark.frame import ARRIVAL, Answer, Restored, Shuffled, arrow_schema, numbered, worker_interpreter
-from kleene.runtime.spark.push_down import quoted
 from kleene.runtime.spark.schemas import from_arrow
 from kleene.runtime.spark.slices.blocks import Received, packed, received
 from kleene.runtime.spark.slices.times import sampled_times, time_column

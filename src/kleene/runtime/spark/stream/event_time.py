@@ -17,7 +17,7 @@ from kleene.common.columns import TIME_LIMIT
 from kleene.common.errors import PlanningError, Problem
 from kleene.common.schema import EventSchema
 from kleene.pattern.durations import duration_text
-from kleene.runtime.spark.push_down import quoted
+from kleene.pattern.text import quoted
 from kleene.runtime.stream.times import EARLIEST, MIDDLE, MOVED, NEAR, STEP_BITS, Clock
 
 if TYPE_CHECKING:

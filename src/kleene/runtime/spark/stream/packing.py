@@ -17,7 +17,8 @@ from pyspark.sql import functions as f
 
 from kleene.common.arrays import Array
 from kleene.common.errors import DataError, Problem
-from kleene.runtime.spark.push_down import any_of, bad_row_conditions, of_types, quoted, relevant_rows
+from kleene.pattern.text import quoted
+from kleene.runtime.spark.push_down import any_of, bad_row_conditions, of_types, relevant_rows
 from kleene.runtime.spark.schemas import from_arrow
 from kleene.runtime.spark.stream.event_time import LATENESS, ahead_reason, out_of_bounds, watermarked
 from kleene.runtime.stream.bucket import BAD, MATCHES
