@@ -12,7 +12,7 @@ from benchmarks.suite import Suite, comparison, elapsed, load, load_earlier, run
 from kleene.interfaces.commands.arguments import UsageError
 
 ROOT = Path(__file__).resolve().parent.parent
-SUITES = ("sase", "saseplus", "lazy", "aseq", "multi", "streaming", "scale", "peers")
+SUITES = ("sase", "saseplus", "lazy", "aseq", "multi", "streaming", "scale", "peers", "real", "cliffs")
 
 
 def execute(given: argparse.Namespace) -> int:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Experiment, Point
 from benchmarks.plots import Figures, draw
-from benchmarks.suite import Suite, load
+from benchmarks.suite import Check, Suite, load
 
 Rows = list[list[str]]
 
@@ -51,6 +51,8 @@ class Presentation:
     tables: Mapping[str, Callable[[Experiment], str]]
     figures: Figures
     remarks: Mapping[str, str]
+    overview: Callable[[Mapping[str, Experiment]], str] | None = None
+    """What is shown of all experiments that have results, before them."""
     measured: Mapping[str, str] = field(default_factory=dict)
     """By experiment what its numbers are, where they are not ratios of medians."""
     paper: str = ""
@@ -70,7 +72,8 @@ def write_report(presentation: Presentation, results: Path, docs: Path, note: st
     for name, experiment in experiments.items():
         sections[heading_of(name)] = section(presentation, experiment, context[name], docs / "figures")
     shown = [sections[heading] for heading in map(heading_of, suite.experiments) if heading in sections]
-    parts = [f"## {presentation.title}", presentation.opening, _context(context), *([note] if note else []), *shown]
+    parts = [f"## {presentation.title}", presentation.opening, _context(context), *([note] if note else [])]
+    parts += [*([presentation.overview(experiments)] if presentation.overview else []), *shown]
     text = put_part(before, suite.name, "\n\n".join(parts))
     rows = headline_rows(presentation, experiments, context)
     if rows:
@@ -138,7 +141,8 @@ def heading_of(name: str) -> str:
     >>> heading_of("5"), heading_of("figure16a"), heading_of("cores")
     ('### Experiment 5:', '### Figure 16a:', '### Cores:')
     """
-    return f"### Experiment {name}:" if name.isdigit() else "### " + re.sub(r"(\d+[a-z]?)$", r" \1", name.capitalize()) + ":"
+    words = name.capitalize().replace("_", " ")
+    return f"### Experiment {name}:" if name.isdigit() else "### " + re.sub(r"(\d+[a-z]?)$", r" \1", words) + ":"
 
 
 def sections_of(part: str) -> dict[str, str]:
@@ -176,6 +180,11 @@ def table(header: Sequence[str], rows: Rows) -> str:
     kept = [column for column in range(len(header)) if any(row[column] for row in rows)]
     lines = [f"| {' | '.join(header[column] for column in kept)} |", "|" + "---|" * len(kept)]
     return "\n".join([*lines, *(f"| {' | '.join(row[column] for column in kept)} |" for row in rows)])
+
+
+def checks(rows: Iterable[Check]) -> str:
+    """What was asked, what was measured, and whether that is enough."""
+    return table(["asked", "measured", "reached"], [[*row, "yes" if reached else "no"] for *row, reached in rows])
 
 
 def times(value: float) -> str:
@@ -234,10 +243,8 @@ def _context(context: dict[str, Any]) -> str:
     machine = latest["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
     hardware = f"{machine['cores']} cores, {machine['memory_gb']} GB of memory, {machine['system']}"
-    return (
-        f"Events are made from seed {latest['seed']}; time is the event number.\n"
-        f"This run: {hardware}, Python {machine['python']}; {versions}."
-    )
+    made = "" if latest["seed"] is None else f"Events are made from seed {latest['seed']}; time is the event number.\n"
+    return f"{made}This run: {hardware}, Python {machine['python']}; {versions}."
 
 
 HEADLINES_OPENING = """\
@@ -248,7 +255,8 @@ OPENING = """# Benchmarks
 
 The experiments of the papers that Kleene implements, with the papers' parameters, and comparisons with today's engines. This
 page is written by `kleene bench SUITE --report` from the results of a run; the suites are `sase`, `saseplus`, `lazy`, `aseq`,
-`multi`, `streaming`, `scale` and `peers`.
+`multi`, `streaming`, `scale`, `peers`, `real` (questions about real flights) and `cliffs` (ordinary queries that cost much more
+than their neighbours).
 
 ```
 pip install -e '.[spark,bench]'
@@ -256,7 +264,7 @@ kleene bench --list                        # suites and experiments; the starred
 kleene bench --quick                       # the headlines of all suites over few events, in minutes
 kleene bench sase                          # everything of one suite; results in artifacts/bench/sase.json
 kleene bench sase --experiment 1 embedded  # some of it
-kleene bench sase --no-jvm                 # without Spark (saseplus, lazy, peers: without Flink)
+kleene bench sase --no-jvm                 # without Spark (saseplus, lazy, peers, real: without Flink)
 kleene bench sase --compare                # what changed since the run before, beyond the spread of the rounds
 kleene bench sase --report                 # the suite's part of this page, from the results
 ```

@@ -16,6 +16,9 @@ from benchmarks.machine import describe, source_digest
 SOURCE = source_digest()
 """Of the source as it was when this process began."""
 
+Check = tuple[str, str, bool]
+"""What is asked, what was measured, and whether that is enough."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
@@ -47,11 +50,14 @@ class Suite:
     """By name: "full", "quick" and "tiny"; each a `Scale`."""
     packages: tuple[str, ...]
     """Whose versions matter."""
-    seed: int
+    seed: int | None
+    """Of the events, unless they are data."""
     parameters: Mapping[str, float]
     """What all experiments have in common, with the paper's symbols."""
     run: Callable[[Sequence[str], Any, Path, bool], Iterator[Experiment]]
     """(names, scale, folder for files of events, whether a JVM may be started) to the experiments, one after the other."""
+    checks: Callable[[Experiment], Sequence[Check]] = lambda _: ()
+    """What is asked of an experiment's results, told after each."""
 
     @property
     def results(self) -> str:
@@ -86,6 +92,8 @@ def run_suite(
         assert experiment.name == name
         earlier = save(suite, experiment, scale, folder)
         say(summary(experiment))
+        for asked, measured, reached in suite.checks(experiment):
+            say(f"  {'reached' if reached else 'NOT reached'}: {asked}; measured {measured}")
         if earlier is not None:
             say(comparison(suite.name, experiment, earlier))
     for _ in found:  # lets go of what the last experiment held

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -121,16 +121,17 @@ def makers(workload: Workload, path: Path, session: Any) -> dict[str, Make]:
         found = [runs[name].matches for name in queries]
         return reduce(lambda one, other: one.union(other), found), lambda: [runs[name].unpersist() for name in queries]
 
-    found: dict[str, Make] = {KLEENE: lambda events: to_nowhere(KLEENE, lambda: kleene(events), session, workload.counted)}
+    said = partial(answer_of, counted=workload.counted)
+    found: dict[str, Make] = {KLEENE: lambda events: to_nowhere(KLEENE, lambda: kleene(events), session, said)}
     for name, text in FORMULATIONS.get(workload.name, {}).items():
         found[name] = lambda events, name=name, text=text: to_nowhere(
-            name, lambda: (sql(events, text(workload)), lambda: None), session, workload.counted
+            name, lambda: (sql(events, text(workload)), lambda: None), session, said
         )
     return found
 
 
-def to_nowhere(name: str, prepare: Callable[[], Prepared], session: Any, counted: bool) -> Contender:
-    """Computes a DataFrame into the noop sink, made anew for each run; the answer is looked at in a job of its own, once."""
+def to_nowhere(name: str, prepare: Callable[[], Prepared], session: Any, said: Callable[[Any], Outcome]) -> Contender:
+    """Computes a DataFrame into the noop sink, made anew for each run; what it says is looked at in a job of its own, once."""
     cpu, memory = cpu_clock(session), Memory(jvm_of(session))
     known: list[Outcome] = []
 
@@ -142,14 +143,15 @@ def to_nowhere(name: str, prepare: Callable[[], Prepared], session: Any, counted
         seconds = {"wall": time.perf_counter() - wall, "cpu": cpu() - used}
         peak = memory.peak()
         if not known:
-            known.append(_answer(frame, counted))
+            known.append(said(frame))
         release()
         return replace(known[0], seconds=seconds, memory=peak)
 
     return Contender(name, run)
 
 
-def _answer(frame: Any, counted: bool) -> Outcome:
+def answer_of(frame: Any, counted: bool) -> Outcome:
+    """What a DataFrame of matches, or of counts, says."""
     if counted:
         return Outcome(int(frame.groupBy("attr1").agg({"count": "max"}).groupBy().sum("max(count)").first()[0] or 0))
     product = f"CAST(({FACTOR} + t3) * CAST(t1 AS DECIMAL(18, 0)) + t3 AS DECIMAL(28, 0))"

@@ -9,8 +9,7 @@ from benchmarks.peers.contenders import KLEENE
 from benchmarks.peers.on_spark import KLEENE as ON_SPARK
 from benchmarks.peers.suite import ASKED, SPARK, SUITE, WHOLE
 from benchmarks.plots import Figures, Panel
-from benchmarks.report import Headline, Presentation, megabytes, table, times
-from benchmarks.streaming.report import checks
+from benchmarks.report import Headline, Presentation, checks, megabytes, table, times
 
 OPENING = """\
 The same events by every system that can express the query, in one run. Systems find the same matches, or have no row: as many,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.harness import Experiment, Measurement, Point
-from benchmarks.report import Presentation, matches_per_event, table
+from benchmarks.report import Presentation, checks, matches_per_event, table
 from benchmarks.scale.suite import APART, CHOSEN, HALF, HOT, NONE, ONE, RELEVANT, SLICES, SUITE, TWO, TYPES, WHOLE
-from benchmarks.streaming.report import checks
 
 ASKED = {NONE: 1.7, HOT: 1.6}
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from benchmarks.harness import Experiment, Point
 from benchmarks.plots import of_series, series_values
-from benchmarks.report import Presentation, matches_per_event, table
+from benchmarks.report import Presentation, checks, matches_per_event, table
 from benchmarks.streaming.contenders import KLEENE, PACKED, PER_KEY, STATELESS
 from benchmarks.streaming.plots import FIGURES, MEGABYTE, cost
 from benchmarks.streaming.remarks import MEASURED, OPENING, REMARKS
@@ -19,8 +19,6 @@ ASKED_COST = 1.5
 NOISE = 1.05
 """What counts as flat."""
 
-Check = tuple[str, str, bool]
-
 HELD: dict[str, tuple[str, float]] = {
     "jvm": ("JVM, MB", MEGABYTE),
     "python": ("Python workers, MB", MEGABYTE),
@@ -28,11 +26,6 @@ HELD: dict[str, tuple[str, float]] = {
     "state_rows": ("events in the state, thousands", 1_000),
 }
 """What is held: how it is called, and its unit."""
-
-
-def checks(rows: Iterable[Check]) -> str:
-    """What was asked, what was measured, and whether that is enough."""
-    return table(["asked", "measured", "reached"], [[*row, "yes" if reached else "no"] for *row, reached in rows])
 
 
 def _throughput(experiment: Experiment) -> str:

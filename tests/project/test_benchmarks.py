@@ -17,6 +17,10 @@ from benchmarks.aseq import streams as aseq_streams
 from benchmarks.aseq import throughput as aseq_throughput
 from benchmarks.aseq.contenders import MATCHES, construction, require_same
 from benchmarks.aseq.report import PRESENTATION as ASEQ
+from benchmarks.cliffs import between
+from benchmarks.cliffs.line import SCALES as CLIFF_SCALES
+from benchmarks.cliffs.line import Goal, checked, compared
+from benchmarks.cliffs.report import PRESENTATION as CLIFFS
 from benchmarks.harness import (
     DERIVED,
     Contender,
@@ -38,6 +42,13 @@ from benchmarks.lazy.workloads import AFFORDABLE, WORK_PER_EVENT, workload
 from benchmarks.multi.report import PRESENTATION as MULTI
 from benchmarks.peers.report import PRESENTATION as PEERS
 from benchmarks.peers.suite import WHOLE
+from benchmarks.real import relational
+from benchmarks.real.flights import TYPES
+from benchmarks.real.flights import events as flights
+from benchmarks.real.questions import QUESTIONS
+from benchmarks.real.report import PRESENTATION as REAL
+from benchmarks.real.suite import experiment as asked
+from benchmarks.real.suite import kleene as kleene_asked
 from benchmarks.report import Presentation, write_report
 from benchmarks.sase.report import PRESENTATION as SASE
 from benchmarks.sase.streams import selectivity
@@ -57,6 +68,7 @@ from kleene.pattern.bind import bind
 from kleene.testing import oracle
 
 PRESENTATIONS = {"sase": SASE, "saseplus": SASEPLUS, "lazy": LAZY, "aseq": ASEQ, "multi": MULTI, "peers": PEERS}
+PRESENTATIONS |= {"real": REAL, "cliffs": CLIFFS}
 
 Results = dict[str, dict[str, Experiment]]
 
@@ -224,6 +236,62 @@ def test_a_contender_without_hope_runs_once() -> None:
     assert loss(point, "chain ba") > HOPELESS
     with pytest.raises(Disagreement, match="'chain ab': 2"):
         race([auto, Timed("chain ab", 10, matches=2)], 10, {"workload": 1})
+
+
+def test_a_goal_is_a_ratio_or_a_time_for_each_of_something() -> None:
+    seconds = {"base": 2.0, "other": 3.0}
+    measured = tuple(Measurement(name, 10, 1, (own,), (own,), {}) for name, own in seconds.items())
+    point = Point({"case": "made", "event": 10, "batch": 4.0}, "base", measured)
+    for goal, value, said in (
+        (Goal(contender="other", most=3), 1.5, "other / base: at most 3"),
+        (Goal(contender="other", most=2e8, unit="ns", per="event"), 3e8, "other per event: at most 200,000,000 ns"),
+        (Goal(contender="other", most=20, unit="µs", per="batch", beyond=True), 250_000, "other per batch: at most 20 µs more"),
+        (Goal(contender="other", most=2, unit="s"), 3, "other: at most 2 s"),
+    ):
+        assert goal.measured(point, "cpu") == pytest.approx(value)
+        assert goal.said(point) == said
+
+
+def test_goals_are_told_with_what_was_measured(results: Results) -> None:
+    for name, experiment in results["cliffs"].items():
+        assert CLIFFS.suite.checks(experiment), name
+        assert "at most" in experiment.headline
+    page = CLIFFS.overview(results["cliffs"]) if CLIFFS.overview else ""
+    assert page.count("at most") == sum(len(CLIFFS.suite.checks(one)) for one in results["cliffs"].values())
+
+
+def test_a_cliff_with_other_matches_than_numpy_counts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale = CLIFF_SCALES["tiny"]
+    with pytest.raises(Disagreement, match="one finds 2 matches, not 3"):
+        compared("made", [checked("one", lambda: 2, 3)], 10, scale, "one")
+    monkeypatch.setattr(between, "alive", lambda *_, **__: 5)
+    with pytest.raises(Disagreement, match="not 5"):
+        list(between.counted(scale))
+
+
+def test_flights_are_events_in_order() -> None:
+    table = flights()
+    kinds = dict(zip(*(column.to_pylist() for column in table["type"].value_counts().flatten()), strict=True))
+    assert set(kinds) == set(TYPES)
+    assert kinds["Departure"] == kinds["Arrival"] == 327_346
+    assert kinds["Cancelled"] == 8_255
+    assert table["id"].to_pylist() == list(range(table.num_rows))
+    assert bool(np.all(np.diff(table["ts"].to_numpy()) >= 0))
+    assert table["ts"].to_numpy()[0] == 5 * 60 + 317  # 5:17 in New York
+
+
+def test_an_answer_with_another_match_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = QUESTIONS["turnaround"]
+    real = relational.POLARS["turnaround"]
+    monkeypatch.setitem(relational.POLARS, "turnaround", lambda frame, question: real(frame, question).slice(1))
+    with pytest.raises(Disagreement):
+        asked(question, REAL.suite.scales["tiny"], None, None)
+
+
+def test_every_question_has_matches_and_is_for_flink_or_has_a_reason() -> None:
+    for question in QUESTIONS.values():
+        assert bool(question.steps) != bool(question.not_flink), question.name
+        assert kleene_asked(question, flights(100_000)).run().matches, question.name
 
 
 def test_contenders_that_disagree_are_refused() -> None:

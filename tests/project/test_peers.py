@@ -12,6 +12,8 @@ from benchmarks.peers.contenders import FACTOR, KLEENE, answer_of, digest, kleen
 from benchmarks.peers.on_spark import FORMULATIONS
 from benchmarks.peers.streams import SCALES, WORKLOADS
 from benchmarks.peers.suite import SUITE, experiment
+from benchmarks.real.questions import QUESTIONS
+from benchmarks.real.suite import SUITE as REAL
 from benchmarks.suite import load, run_suite
 
 
@@ -127,4 +129,17 @@ def test_all_systems_find_the_same_matches(tmp_path: Path) -> None:
         assert not any(note.startswith("Absent") for note in result.notes), result.notes
         assert {engine.name for engine in engines.ENGINES if name in engine.jobs} <= systems
         assert "kleene on spark" in systems
+        assert all(item.matches for point in result.points for item in point.measurements)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_all_systems_have_the_same_answers_about_flights(tmp_path: Path) -> None:
+    """Fetches Flink if it is not there, and fails if it cannot be had."""
+    run_suite(REAL, None, REAL.scales["tiny"], tmp_path, say=lambda _: None)
+    for name, result in load(REAL, tmp_path)[0].items():
+        systems = {item.name for point in result.points for item in point.measurements}
+        assert not any(note.startswith("Absent") for note in result.notes), result.notes
+        assert "kleene on spark" in systems
+        assert ("flink" in systems) == bool(QUESTIONS[name].steps)
         assert all(item.matches for point in result.points for item in point.measurements)

