@@ -146,7 +146,10 @@ class _Writer:
         if isinstance(node, ast.UnaryOp):
             return TRUTH if isinstance(node.op, ast.Not) else max(self._kind(node.operand), INTEGER)
         if isinstance(node, ast.Call):
-            return max(self._kind(node.args[0]), INTEGER) if ast.unparse(node.func) == "abs" else FLOAT
+            called = ast.unparse(node.func)
+            if called in ("abs", "min"):
+                return max(INTEGER, *map(self._kind, node.args))
+            return INTEGER if called == "np.int64" or _bits_of(node) == FLOAT else FLOAT
         return TRUTH
 
     # --- statements -----------------------------------------------------------------------------------------------------
@@ -193,15 +196,16 @@ class _Writer:
         self._builder.position_at_end(after)
 
     def _for(self, node: ast.For) -> None:
-        """`for NAME in range(END)`."""
+        """`for NAME in range(END)`, or `in range(BEGIN, END)`."""
         assert isinstance(node.iter, ast.Call)
         assert isinstance(node.target, ast.Name)
         builder, (test, inside, step, after) = self._builder, self._blocks(4)
-        end, before = self._as(INTEGER, node.iter.args[0]), builder.block
+        *begin, end = (self._as(INTEGER, item) for item in node.iter.args)
+        before = builder.block
         builder.branch(test)
         builder.position_at_end(test)
         at = builder.phi(I64)
-        at.add_incoming(ir.Constant(I64, 0), before)
+        at.add_incoming(begin[0] if begin else ir.Constant(I64, 0), before)
         builder.cbranch(builder.icmp_signed("<", at, end), inside, after)
         builder.position_at_end(inside)
         builder.store(at, self._places[node.target.id])
@@ -315,6 +319,8 @@ class _Writer:
             return self._builder.not_(self._truth(node.operand)), TRUTH
         kind = self._kind(node)
         value = self._as(kind, node.operand)
+        if isinstance(node.op, ast.Invert):
+            return self._builder.not_(value), kind
         return (self._builder.fneg(value) if kind == FLOAT else self._builder.neg(value)), kind
 
     def _binop(self, node: ast.BinOp) -> Typed:
@@ -347,19 +353,29 @@ class _Writer:
         return compare(sign, *operands), TRUTH
 
     def _call(self, node: ast.Call) -> Typed:
-        function = node.func
-        if isinstance(function, ast.Attribute) and function.attr == "view":  # np.int64(VALUE).view(np.float64)
-            assert isinstance(function.value, ast.Call)
-            return self._builder.bitcast(self._as(INTEGER, function.value.args[0]), DOUBLE), FLOAT
-        name, kind = ast.unparse(function), self._kind(node)
-        value = self._as(kind, node.args[0])
-        if name == "np.float64":
-            return value, FLOAT
+        kind, seen = self._kind(node), _bits_of(node)
+        if seen is not None:
+            assert isinstance(node.func, ast.Attribute)
+            return self._builder.bitcast(self._as(seen, node.func.value), KINDS[kind]), kind
+        name, (value, *others) = ast.unparse(node.func), [self._as(kind, item) for item in node.args]
+        if name in ("np.int64", "np.float64"):
+            return value, kind
+        if name == "min":
+            assert kind == INTEGER
+            return self._builder.select(self._builder.icmp_signed("<", value, others[0]), value, others[0]), kind
         if name == "abs" and kind == INTEGER:
             negative = self._builder.icmp_signed("<", value, ir.Constant(I64, 0))
             return self._builder.select(negative, self._builder.neg(value), value), kind
         intrinsic = {"abs": "llvm.fabs", "np.sqrt": "llvm.sqrt"}[name]
         return self._builder.call(self._function.module.declare_intrinsic(intrinsic, [DOUBLE]), [value]), FLOAT
+
+
+def _bits_of(node: ast.Call) -> int | None:
+    """The kind of V in `np.int64(V).view(np.float64)`, and the other way round; None for other calls."""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "view":
+        return None
+    assert isinstance(node.func.value, ast.Call)
+    return {"np.int64": INTEGER, "np.float64": FLOAT}[ast.unparse(node.func.value.func)]
 
 
 def _updated(node: ast.AugAssign) -> ast.BinOp:

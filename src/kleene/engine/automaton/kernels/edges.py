@@ -246,7 +246,6 @@ def _move(
     place: int,
     n: int,
     everyone: bool,
-    emits: bool,
     events: Events,
     policy: Policy,
     nfa: Nfa,
@@ -269,6 +268,7 @@ def _move(
         begun_row = _row_of(SITE_FIRST, following, BEGUN, FIRST_BEGUN, nfa)
     skips = policy.strategy == ANY or policy.strategy == NEXT
     tail = runs.counts[s]
+    emits = events.order[place] >= policy.emit_from
     gone = 0
     for i in range(n):
         selects = flags[TAKEN, i] | flags[BEGUN, i]
@@ -467,7 +467,7 @@ def advance(
             if components[FILTERED + SITE_FIRST, following]:
                 _copy_flags(BEGUN, FIRST_BEGUN, n, runs.flags)
                 filter_runs(site + SITE_FIRST, place, n, s, FIRST_BEGUN, 0, masks, runs, nodes, run_filter, columns)
-        _move(component, is_open, place, n, everyone, emits, events, policy, nfa, runs, buffer, state, columns)
+        _move(component, is_open, place, n, everyone, events, policy, nfa, runs, buffer, state, columns)
     if starts and (bits >> components[BEGIN_BIT, 0]) & 1 == 1:
         _start(place, emits, events, nfa, runs, buffer, state, run_filter, columns)
     if components[KLEENE, last] and emits and state[USED] > used:

@@ -273,7 +273,7 @@ def _kernels(warm: bool, tell: Callable[[str], None]) -> list[Part]:
 
         warm_up(tell)
     current = fingerprints()
-    sources = [source for source in _tree(folder) if source.suffix == ".nbc" and source.name.split(".")[-3] in current]
+    sources = [source for source in _tree(folder) if source.suffix == ".nbc" and current.intersection(source.name.split("."))]
     return [Part(source, f"kernels/{folder.name}/{source.relative_to(folder)}") for source in sources]
 
 

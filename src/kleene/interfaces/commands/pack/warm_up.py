@@ -52,6 +52,8 @@ COUNTED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 20 AGG COUNT, SUM(b.x) AS n, MIN(a.y) AS y", {}),
     ("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 20 GROUP BY k AGG COUNT, SUM(b.x) AS n, MIN(a.y) AS y", {}),
     ("PATTERN SEQ(A a, B b, !(D d)) WHERE a.x < b.x WITHIN 8 AGG COUNT, SUM(b.x) AS n", {}),
+    ("PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 20 AGG COUNT, SUM(b.x) AS n", {}),
+    ("PATTERN SEQ(A a, B b, C c) WHERE a.y < b.y WITHIN 20 AGG COUNT", {}),
     ("PATTERN SEQ(A a, B+ b[]) WHERE [k] AND b[i].x > a.x WITHIN 8 AGG COUNT, SUM(b.x) AS n", {}),
 )
 """Queries for aggregates."""

@@ -16,6 +16,7 @@ import pytest
 
 import kleene.engine.kernels as kernels
 from kleene.common.errors import DataError
+from kleene.engine.kernels import cache_directory
 from kleene.interfaces.cli import main
 from kleene.interfaces.commands.pack import pack as command
 from kleene.interfaces.commands.pack.pack import Interpreter, distributions, pack
@@ -68,6 +69,10 @@ def test_a_package_whose_files_are_elsewhere_is_refused(tmp_path: Path) -> None:
 # --- the archive ----------------------------------------------------------------------------------------------------------
 
 
+ONE = f"one.{cache_directory.version()}.5678"
+"""A kernel of the sources as they are."""
+
+
 @pytest.fixture
 def only_kleene(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Archives without other packages, which are large, and with one kernel."""
@@ -75,7 +80,7 @@ def only_kleene(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPa
     monkeypatch.setattr(command, "distributions", lambda _: found)
     folder = tmp_path_factory.mktemp("cache") / "1234abcd"
     (folder / "kernels").mkdir(parents=True)
-    for name in ("one.nbc", "one.nbc.tmp.5678"):
+    for name in (f"{ONE}.nbc", f"{ONE}.nbc.tmp.5678", "old.1234abcd.5678.nbc"):
         (folder / "kernels" / name).write_text(name)
     monkeypatch.setattr(kernels, "cache_folder", lambda: folder)
 
@@ -100,7 +105,7 @@ def test_an_archive_runs_where_it_is_unpacked(tmp_path: Path) -> None:
     assert Path(prefix) == place.resolve()
     assert place.resolve() in Path(module).parents
     assert Path(cache) == place.resolve() / "kernels"
-    assert listed(place / "kernels") == ["1234abcd/kernels/one.nbc"]
+    assert listed(place / "kernels") == [f"1234abcd/kernels/{ONE}.nbc"]
 
 
 @pytest.mark.slow
@@ -240,7 +245,7 @@ def test_other_sources_have_kernels_of_their_own(tmp_path: Path) -> None:
     shutil.copytree(HOME, home / "kleene", ignore=shutil.ignore_patterns("__pycache__"))
     use(home, cache)
     kernels = home / "kleene" / "engine"
-    for changed, compiled in (("automaton/kernels/layout.py", 0), ("kernels/rows.py", 1), ("kernels/__init__.py", 2)):
+    for changed, compiled in (("automaton/kernels/layout.py", 0), ("kernels/rows.py", 2), ("kernels/__init__.py", 2)):
         with (kernels / changed).open("a") as source:
             source.write("# changed\n")
         assert use(home, cache) == compiled
