@@ -98,6 +98,8 @@ def warm_up(tell: Callable[[str], None]) -> None:
     for table in _encodings(made):
         steps += [partial(query(MATCHED[0][0]).match, each, **ROLES) for each in (table, _sent(table))]
     steps.append(partial(query(TIMED).match, made.set_column(0, "ts", made.column(0).cast(pa.timestamp("ns"))), **ROLES))
+    steps += [partial(query(text).match, _tied(made), **ROLES) for text in (MATCHED[0][0], MATCHED[1][0])]
+    steps.append(partial(_in_pieces, made))
     for number, step in enumerate(steps):
         tell(f"compiling kernels: {number} of {len(steps)} queries")
         step()
@@ -111,6 +113,25 @@ def _events() -> pa.Table:
 
     columns = {"type": drawn(*"ABCD"), "k": drawn(0, 1, 2), "x": drawn(None, *range(40)), "y": drawn(None, 0.0, 0.5, 1.5)}
     return pa.table({"ts": range(EVENTS), **columns, "s": drawn("left", "right")})
+
+
+def _tied(table: pa.Table) -> pa.Table:
+    """The events twice: each ties with another one like it."""
+    return pa.concat_tables([table, table])
+
+
+def _in_pieces(table: pa.Table) -> None:
+    """Counters by key in a stream, which are carried on from piece to piece."""
+    from kleene.interfaces.options import options_of
+    from kleene.interfaces.query import query
+
+    for key in ("k", "s"):
+        counted = query(f"PATTERN SEQ(A a, B b) GROUP BY {key} AGG COUNT")
+        matcher = counted.matcher(table.schema, options_of(ROLES))
+        for batch in table.to_batches(max_chunksize=EVENTS // 2):
+            for found in (matcher.feed(batch), matcher.advance(int(batch.column("ts")[-1].as_py()) + 1)):
+                for _ in found:
+                    pass
 
 
 def _repeated(table: pa.Table) -> pa.Table:
