@@ -376,7 +376,7 @@ SABOTAGE: dict[str, Callable[[], None]] = {
     # What is kept for too short a time, or too long.
     "short-memory": sase_pairs.SABOTAGE["short-memory"],
     "short-log": rewritten(EventLog, "prune", "segment.last > horizon", "segment.last > horizon + 1"),
-    "quiet-log": rewritten(Bucket, "_gone", "if last is not None:", "if False:"),
+    "quiet-log": rewritten(Bucket, "_due", "if self._log.last is not None:", "if False:"),
     "long-lives": rewritten(LivePass, "unexpired", "if window is None", "if True"),
     "many-segments": rewritten(EventLog, "_write", "segments[-1].rows <= 2 * events.num_rows and", "False and"),
     # What a restart forgets: the marks of NON-OVERLAP, what is alive, counters, and how far things have been reported.

@@ -23,8 +23,10 @@ class PlacedColumns:
         self._working = working
         self._groups = groups
         self._read: dict[str, int] = {}
-        self._found = (np.empty(0, np.int64),) * 3
-        """The places that were looked up last, their rows, and where in the input these are."""
+        self._found = (np.empty(0, np.int64),) * 2
+        """The places that were looked up last, and their rows..."""
+        self._inputs: Array | None = None
+        """...and where in the input these are, once a column is read there."""
         times = working.times(groups.ts)
         self._columns: dict[str, pa.Array] = {} if times is None else {working.time: times}
 
@@ -52,9 +54,14 @@ class PlacedColumns:
             return self._columns[name], places
         column, where = self._working.held(name)
         if self._found[0] is not places:
-            rows = places if self._groups.is_one else self._groups.order.take(places)
-            self._found = places, rows, rows if where is None else where.take(rows)
-        return column, self._found[1 if where is None else 2]
+            self._found = places, places if self._groups.is_one else self._groups.order.take(places)
+            self._inputs = None
+        rows = self._found[1]
+        if where is None:
+            return column, rows
+        if self._inputs is None:
+            self._inputs = where.take(rows)
+        return column, self._inputs
 
     def gather(self, name: str, places: Array) -> pa.Array:
         """A column's values at the given places."""
