@@ -63,8 +63,11 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _plain_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    chunks = [_plain_array(chunk, kind) for chunk in column.chunks]
-    if all(new is old for new, old in zip(chunks, column.chunks, strict=True)) and column.type == kind:
+    if column.type == kind and not pa.types.is_dictionary(kind):
+        return column
+    given = column.chunks
+    chunks = [_plain_array(chunk, kind) for chunk in given]
+    if column.type == kind and all(new is old for new, old in zip(chunks, given, strict=True)):
         return column
     return pa.chunked_array(chunks, kind)
 

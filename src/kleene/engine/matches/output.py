@@ -9,6 +9,7 @@ events are told apart by their number.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
@@ -168,10 +169,19 @@ class MatchWriter:
         return pa.Array.from_buffers(pa.int64(), matches.count, [None, buffer])
 
 
+_seeds: deque[tuple[LogicalQuery, int]] = deque(maxlen=64)
+"""Those of the last queries: the text of a query takes as long as matching some hundred events."""
+
+
 def query_seed(query: LogicalQuery) -> int:
     """A hash of the query's meaning: its name and canonical text."""
+    for known, seed in tuple(_seeds):
+        if known is query:
+            return seed
     digest = hashlib.blake2b(f"{query.name}\0{query_text(query)}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big")
+    seed = int.from_bytes(digest, "big")
+    _seeds.append((query, seed))
+    return seed
 
 
 def _once(gather: Gather) -> Gather:

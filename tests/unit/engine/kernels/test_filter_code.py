@@ -21,7 +21,8 @@ CONDITIONS = (
     "x < y", "x <= 3", "x == y", "x != y", "u > v", "u == v", "u != v", "x >= u", "not (u < v)",
     "(x > 0) & (y > 0) | (u < v)", "(x ^ y) & (x ^ 3) < 0", "abs(u) % 2.0 == 0.5", "abs(x % 7) == 1", "x % -3 == -1",
     "(x if y > 0 else 5) > 2", "(x if u > v else 1.5) > 1", "np.float64(x) > v", "np.int64(x).view(np.float64) > 0.0",
-    "x >> 2 == 1", "x / 2 > 0.4", "-u > v", "-x > y", "~x > y", "min(x, 3) == y", "np.float64(u).view(np.int64) >= 0", "abs(x) > 5", "np.sqrt(abs(u)) > 1", "((x > 0) * 1) + 1 > 1",
+    "x >> 2 == 1", "x / 2 > 0.4", "-u > v", "-x > y", "~x > y", "min(x, 3) == y", "np.float64(u).view(np.int64) >= 0",
+    "abs(x) > 5", "np.sqrt(abs(u)) > 1", "((x > 0) * 1) + 1 > 1",
     f"x < {2**63}", f"x > {2**63}", f"x == {2**70}", f"x != {2**70}", f"{-(2**70)} < x", f"x <= {-(2**70)}",
 )  # fmt: skip
 
