@@ -32,6 +32,9 @@ from kleene.plan.patterns import LazyPlan
 FEW_ROWS = 2_000
 """Fewer rows are not worth a look: stacks, or the rarest component first."""
 
+FEW_COMPONENTS = 2
+"""The most components of a sequence that stacks may build before its conditions are evaluated, if nothing is known of them."""
+
 WEIGHT = 0.5
 """How much newer statistics count (exponential decay)."""
 
@@ -220,9 +223,10 @@ class OrderPlanner:
         return []
 
     def _prefers_stacks(self, rows: int) -> bool:
-        if rows < FEW_ROWS or self.statistics is None:
-            return True
         branch = self._plan.branches[0]
+        if rows < FEW_ROWS or self.statistics is None:
+            # What stacks leave open is decided on whole sequences, whose number grows with every component.
+            return len(branch.components) <= FEW_COMPONENTS or branch.stacks is None or not branch.stacks.selection
         if len(branch.components) == 1:
             return True
         return stacks(model_of(self._plan, branch, self.statistics)).nanoseconds <= self._choices[0].nanoseconds
