@@ -275,3 +275,44 @@ def test_the_distribution_says_what_is_read(spark: Any, folder: Path) -> None:
     explained = PAIR.explain(spark.read.parquet(str(folder)), analyze=True, **ROLES)
     assert "16 row groups with 500 rows" in explained.distribution
     assert "by the tasks, from Parquet files" in str(explained)
+
+
+def counts(frame: Any, **options: Any) -> tuple[int, int]:
+    """How many matches there are, read by tasks where they may, and by Spark."""
+    own, spark = (PAIR.match(frame, **ROLES, **options, scan=scan).count() for scan in ("auto", "spark"))
+    return own, spark
+
+
+def test_files_may_be_given_twice(spark: Any, folder: Path) -> None:
+    once, twice = (counts(spark.read.parquet(*[str(folder)] * times)) for times in (1, 2))
+    assert twice == (4 * once[0], 4 * once[1])
+    assert once[0] == once[1] > 0
+
+
+def test_columns_that_only_a_condition_reads_are_looked_at(spark: Any, tmp_path: Path, table: pa.Table) -> None:
+    days = [dt.datetime(2020, 1, 1, tzinfo=dt.UTC) + dt.timedelta(days=row) for row in range(table.num_rows)]
+    dated = table.append_column("at", pa.array(days, pa.timestamp("us", "UTC")))
+    for name, options in (("old", {"use_deprecated_int96_timestamps": True}), ("new", {})):
+        (tmp_path / name).mkdir()
+        pq.write_table(dated, tmp_path / name / "a.parquet", row_group_size=40, **options)
+        frame = spark.read.parquet(str(tmp_path / name)).where("at > timestamp'2020-06-01'")
+        assert ("stored as" in PAIR.run(frame, **ROLES).scan) == (name == "old")
+        own, other = counts(frame)
+        assert own == other > 0
+    pq.write_table(dated.slice(250).drop_columns(["at"]), tmp_path / "new" / "b.parquet", row_group_size=40)
+    frame = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "new")).where("at IS NULL")
+    own, other = counts(frame)
+    assert own == other > 0
+
+
+def test_times_far_away(spark: Any, tmp_path: Path, table: pa.Table) -> None:
+    sentinel = table.slice(0, 1).set_column(0, "ts", pa.array([(1 << 62) + 5])).set_column(1, "type", pa.array(["Z"]))
+    pq.write_table(pa.concat_tables([table, sentinel]), tmp_path / "a.parquet", row_group_size=40)
+    own, other = counts(spark.read.parquet(str(tmp_path)))
+    assert own == other > 0
+    far = pa.array(range(300_000_000_000_000_000, 300_000_000_000_000_500)).cast(pa.timestamp("us", "UTC"))
+    (tmp_path / "far").mkdir()
+    pq.write_table(table.set_column(0, "ts", far), tmp_path / "far" / "a.parquet", row_group_size=40)
+    query = kleene.query("PATTERN SEQ(A a, B b) WHERE [k] WITHIN 20 milliseconds RETURN a.n AS one")
+    frame = spark.read.parquet(str(tmp_path / "far"))
+    assert query.match(frame, **ROLES).count() == query.match(frame, **ROLES, scan="spark").count() > 0

@@ -134,7 +134,15 @@ def batches_of(events: pa.Table | pa.RecordBatchReader, rows: int = SLICE) -> It
 def joined_chunks(table: pa.Table) -> pa.Table:
     """A table with fewer chunks, if they are small."""
     is_cut = table.num_columns and table.column(0).num_chunks > 1 + table.num_rows // SMALL
-    return table.combine_chunks() if is_cut else table
+    return _combined(table) if is_cut else table
+
+
+def _combined(table: pa.Table) -> pa.Table:
+    """A table without chunks; itself where the dictionaries of its chunks do not fit into one."""
+    try:
+        return table.combine_chunks()
+    except pa.ArrowInvalid:
+        return table
 
 
 def joined_batches(events: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -143,7 +151,7 @@ def joined_batches(events: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     count = most = 0
     for batch in events:
         if waiting and (count >= most or batch.num_rows >= SMALL):
-            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            yield from _combined(pa.Table.from_batches(waiting)).to_batches()
             waiting, count = [], 0
         if batch.num_rows >= SMALL:
             yield batch
@@ -153,7 +161,7 @@ def joined_batches(events: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             waiting.append(batch)
             count += batch.num_rows
     if waiting:
-        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+        yield from _combined(pa.Table.from_batches(waiting)).to_batches()
 
 
 def match_batches(matcher: Matcher, events: Iterable[pa.RecordBatch]) -> Iterator[Found]:

@@ -325,3 +325,23 @@ def test_chunks_of_a_table_and_columns_that_nothing_reads_change_no_match() -> N
         whole = query.match(events, time="ts", type="type").sort_by("match_id")
         assert whole.num_rows
         assert query.match(chunks, time="ts", type="type").sort_by("match_id") == whole
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_dictionaries_of_chunks_need_not_fit_into_one(stream: bool) -> None:
+    chunks = [
+        pa.record_batch(
+            {
+                "ts": pa.array(range(part * 100, part * 100 + 100)),
+                "type": pa.array(["A"] * 100),
+                "s": pa.DictionaryArray.from_arrays(
+                    pa.array(range(100), pa.int8()), pa.array([f"{part}.{entry}" for entry in range(100)])
+                ),
+            }
+        )
+        for part in range(4)
+    ]
+    events = pa.Table.from_batches(chunks)
+    given = pa.RecordBatchReader.from_batches(events.schema, chunks) if stream else events
+    found = kleene.query("PATTERN A a WHERE a.s = '1.3' WITHIN 5 RETURN a.ts AS at").match(given, time="ts", type="type")
+    assert found.column("at").to_pylist() == [103]

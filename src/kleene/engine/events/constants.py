@@ -120,7 +120,9 @@ def _words(column: pa.Array) -> Array:
 def _selected(classes: Array, column: pa.Array, rows: Array, null: int) -> Array:
     """The classes of some rows of those of a column; NULL is a class of its own."""
     whole = rows.size == len(column)
-    chosen = classes if whole else classes.take(rows)
+    chosen = (classes if whole else classes.take(rows)).astype(
+        np.int64, copy=False
+    )  # indices of few bits have no place for NULL
     return chosen if column.null_count == 0 else np.where(_missing(column, rows), null, chosen)
 
 

@@ -31,15 +31,18 @@ class RowsOnce:
         self._tests, self._bits = tests_of(plans)
         self._metrics, self._bad, self._noticed = Metrics(), BadRows(), Noticed()
         self._scan = LeafScan(self._tests, "quarantine", self._metrics, self._bad, self._noticed)
-        self._found: dict[tuple[int, int, int], tuple[Rows | None, pa.Array]] = {}
-        """By the memory of their times, which is kept."""
+        self._found: dict[tuple[int, int, int, int], tuple[Rows | None, pa.Array]] = {}
+        """By the number of the batch and the memory of its times, which is kept."""
+        self._given = [0] * len(plans)
+        """How many batches each plan has asked about."""
         self._sets_of: tuple[Array, list[Array]] | None = None
 
     def of(self, plan: int, batch: pa.RecordBatch) -> Rows | None:
         """The rows of a batch that matter to a plan; None if it has to find them itself."""
         times = batch.column(self._tests.bound.schema.time)
-        memory = times.buffers()[1]
-        place = (memory.address if memory else 0, times.offset, len(times))
+        memory = times.buffers()[-1]  # None where all are NULL, without a type
+        place = (self._given[plan], memory.address if memory else 0, times.offset, len(times))
+        self._given[plan] += 1
         if place not in self._found:
             self._found[place] = self._scanned(batch), times
         found, _ = self._found[place]

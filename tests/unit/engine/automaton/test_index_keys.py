@@ -93,3 +93,19 @@ def test_runs_that_a_rare_condition_does_not_concern_are_not_looked_at(condition
     run = query.run(pa.table(columns), time="ts", type="type")
     # Each of 2,000 events would meet 1,000 runs on average.
     assert run.metrics.visits < 20 * rows
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_limit_counts_the_runs_that_live(seed: int) -> None:
+    """Four runs take an event, one of which has expired: the state has 64 places, a hole among them, and 63 live runs."""
+    rows = [(500 + at, "A", 100, -1, 1) for at in range(55)] + [(560 + at, "A", 100, 7, 1) for at in range(4)]
+    rows = [(0, "A", 100, -1, 1), *rows, (1100, "A", 7, -1, 0), (1101, "C", 0, 0, 0)]
+    rows += [(5000 + 2000 * at, "ACAC"[at % 4], 100, -1, 1) for at in range(8)]
+    events = pa.table(dict(zip(["ts", "type", "x", "y", "z"], map(list, zip(*rows, strict=True)), strict=True)))
+    query = kleene.query(
+        "PATTERN SEQ(A+ a[], C c) WHERE skip_till_any_match(a[], c) { a[1].z = 1 AND a[i].x = a[1].y } WITHIN 1000"
+    )
+    limits = {"runs": 60, "policy": "sample", "seed": seed}
+    with pytest.warns(UserWarning, match="limits reached"):
+        found = query.match(events, time="ts", type="type", plan={"algorithm": "basic"}, limits=limits)
+    assert found.num_rows == 53

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import kleene
 from kleene.common.arrays import Array
 from kleene.engine.events.constants import is_told, teller
 
@@ -88,3 +89,17 @@ def test_which_types_are_told_apart() -> None:
     assert not is_told(pa.string(), ordered=True)
     assert is_told(pa.date32(), ordered=True)
     assert not is_told(pa.decimal128(5, 2), ordered=False)
+
+
+@pytest.mark.parametrize(("kind", "entries"), [(pa.int8(), 127), (pa.int8(), 128), (pa.uint8(), 256), (pa.uint64(), 5)])
+def test_null_is_no_entry_of_a_dictionary(kind: pa.DataType, entries: int) -> None:
+    """Even where the codes of the dictionary take up all numbers of their type."""
+    count = 2 * entries
+    codes = pa.array([None if row % 2 else row // 2 for row in range(count)], kind)
+    texts = pa.DictionaryArray.from_arrays(codes, pa.array([f"c{entry}" for entry in range(entries)]))
+    events = pa.table({"ts": range(count), "type": ["A"] * count, "s": texts})
+    for condition, found in (("a.s = 'c0'", 1), ("a.s != 'c0'", entries - 1), ("a.s = 'c1'", 1), ("a.s IS NULL", entries)):
+        query = kleene.query(f"PATTERN A a WHERE {condition} WITHIN 5")
+        assert query.match(events, time="ts", type="type").num_rows == found
+        together = {f"q{place}": query for place in range(5)}
+        assert {item.num_rows for item in kleene.workload(together).match(events, time="ts", type="type").values()} == {found}

@@ -75,3 +75,22 @@ def test_bad_rows_and_errors_are_left_to_each_query() -> None:
     once = RowsOnce([kleene.query(text).explain(bad.schema, time="ts", type="type").plan for text in texts])
     assert once.of(0, bad) is None
     assert once.of(0, large) is None
+
+
+def next_queries(count: int) -> dict[str, str]:
+    """Queries that are matched one by one."""
+    return {f"q{at}": f"PATTERN B b WHERE b.x = {at} WITHIN 5 OUTPUT NON-OVERLAP" for at in range(count)}
+
+
+def test_batches_may_have_the_memory_of_their_times_in_common() -> None:
+    count = 20_000
+    times, numbers = pa.array([5] * count), pa.array(range(count))
+    parts = [pa.record_batch({"ts": times, "type": pa.array([name] * count), "x": numbers}) for name in "AB"]
+    found = kleene.workload(next_queries(5)).match(pa.Table.from_batches(parts), time="ts", type="type")
+    assert [item.num_rows for item in found.values()] == [1] * 5
+
+
+def test_times_may_have_no_type() -> None:
+    events = pa.table({"ts": pa.nulls(4), "type": ["A", "B", "C", "D"], "x": [1, 2, 3, 4]})
+    found = kleene.workload(next_queries(5)).match(events, time="ts", type="type", bad_rows="drop")
+    assert [item.num_rows for item in found.values()] == [0] * 5

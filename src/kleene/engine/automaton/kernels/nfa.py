@@ -304,7 +304,7 @@ def run_automaton(
             continue
         status = _require_room(live, states, policy, runs, postponed, buffer, state)
         if status != DONE:
-            if live < policy.few or state[SWEPT] == place - 1:
+            if (live < policy.few and state[HOLES] == 0) or state[SWEPT] == place - 1:
                 break
             sweeps = True
             continue

@@ -6,7 +6,6 @@ might read differently is refused, in words.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,8 +25,8 @@ READERS = 8
 KEPT = 20_000
 """Number of files whose footers are kept."""
 
-OLDEST = dt.datetime(1900, 1, 1, tzinfo=dt.UTC)
-"""Before this, old writers counted days and time zones in another way."""
+OLDEST = -2_208_988_800_000_000
+"""The year 1900, in microseconds: before, old writers counted days and time zones in another way."""
 
 MICROSECONDS = {"ms": 1_000, "us": 1}
 DAY = 24 * 60 * 60 * 1_000_000
@@ -158,10 +157,8 @@ def _require_recent(column: Any, kind: pa.DataType, path: str) -> None:
         if found is not None and found.has_null_count and found.null_count == column.num_values:
             return
         raise NotDirectError(f"{path} has no statistics of '{column.path_in_schema}'")
-    oldest = found.min
-    moment = oldest if isinstance(oldest, dt.datetime) else dt.datetime.combine(oldest, dt.time())
-    if (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)) < OLDEST:
-        raise NotDirectError(f"{path} has times before {OLDEST.year}")
+    if int(found.min_raw) * _microseconds(kind) < OLDEST:
+        raise NotDirectError(f"{path} has times before 1900")
 
 
 def _may_have(column: Any, types: Collection[str]) -> bool:
@@ -179,7 +176,10 @@ def _times(column: Any, kind: pa.DataType, unit: str | None) -> tuple[int, int, 
         only_nulls = found is not None and found.has_null_count and found.null_count == column.num_values
         return (EVER, LONG_AGO, True) if only_nulls else (LONG_AGO, EVER, True)
     timeless = not found.has_null_count or found.null_count > 0
-    factor = 1
-    if unit is not None:
-        factor = DAY if pa.types.is_date(kind) else MICROSECONDS[kind.unit]
+    factor = 1 if unit is None else _microseconds(kind)
     return int(found.min_raw) * factor, int(found.max_raw) * factor, timeless
+
+
+def _microseconds(kind: pa.DataType) -> int:
+    """How many microseconds the unit of dates or times is."""
+    return DAY if pa.types.is_date(kind) else MICROSECONDS[kind.unit]

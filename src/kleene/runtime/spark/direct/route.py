@@ -37,10 +37,10 @@ def direct_rows(plan: Plan, frame: DataFrame, *, bad_rows: str, output: pa.Schem
     _require_slices(plan)
     scan = file_scan(frame, plan.columns)
     events = pa.schema([arrow_schema(frame).field(name) for name in plan.columns])
-    expected = {scan.columns[field.name]: field.type for field in events}
+    expected = {**scan.tested, **{scan.columns[field.name]: field.type for field in events}}
     time = scan.columns[plan.bound.schema.time], plan.bound.schema.time_unit
     files, groups = row_groups(scan.files, *time, expected, _types(plan, scan, expected))
-    width = sum(TEXT if pa.types.is_string(kind) else 8 for kind in expected.values())
+    width = sum(TEXT if pa.types.is_string(kind) else 8 for kind in events.types)
     shared = file_slices(groups, plan.reach, parallelism(frame), width)
     between = choice(plan, events, output.names)
     given = output if between is None else between.schema

@@ -33,8 +33,8 @@ class FileScan:
     """The column of the files for each of the DataFrame that is read."""
     condition: pc.Expression | None
     """Which rows of the files there are, in terms of their columns."""
-    tested: frozenset[str]
-    """The columns of the condition."""
+    tested: Mapping[str, pa.DataType]
+    """The columns of the condition, with the types that Spark has them in."""
 
 
 COMPARED = {
@@ -91,17 +91,27 @@ def file_scan(frame: DataFrame, columns: Sequence[str]) -> FileScan:
     relation = node.relation()
     if _kind(relation) != "HadoopFsRelation" or _kind(relation.fileFormat()) != "ParquetFileFormat":
         raise NotDirectError("the DataFrame is not read from Parquet files")
-    known = {_id(item): str(item.name()) for item in _items(node.output())}
+    by_number = str(frame.sparkSession.conf.get("spark.sql.parquet.fieldId.read.enabled", "false")) == "true"
+    if by_number and '"parquet.field.id"' in str(relation.dataSchema().json()):
+        raise NotDirectError("columns are found by their numbers")
+    own = {_id(item): item for item in _items(node.output())}
+    known = {number: str(item.name()) for number, item in own.items()}
     partitioned = set(relation.partitionSchema().fieldNames())
     read = {wanted[number]: known[source] for number, source in sources.items()}
     found = [_condition(item, known) for item in conditions]
-    tested = frozenset(name for _, names_of in found for name in names_of)
+    names_tested = {name for _, names_of in found for name in names_of}
+    tested = {
+        known[number]: CONSTANTS[str(item.dataType().simpleString())]
+        for number, item in own.items()
+        if known[number] in names_tested
+    }
     if partitioned & {*read.values(), *tested}:
         raise NotDirectError("a column is part of the paths of the files")
     condition: pc.Expression | None = None
     for part, _ in found:
         condition = part if condition is None else condition & part
-    return FileScan(tuple(map(_path, frame.inputFiles())), read, condition, tested)
+    files = list(relation.inputFiles())  # those of the DataFrame have each file once, though it may be read twice
+    return FileScan(tuple(map(_path, files)), read, condition, tested)
 
 
 def _path(uri: str) -> str:

@@ -12,7 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from kleene.common.arrays import EVER, LONG_AGO, Array
+from kleene.common.arrays import EVER, Array
+from kleene.common.columns import TIME_LIMIT
 from kleene.plan.distribution.slicing import MOST_SLICES, Slice, Slicing, Times, best_slicing, reaching, time_slices
 from kleene.runtime.spark.direct.footers import RowGroup
 from kleene.runtime.spark.direct.scan import NotDirectError
@@ -57,8 +58,8 @@ def file_slices(groups: Sequence[RowGroup], reach: int, tasks: int, width: float
     """The slices of row groups for a number of tasks; `width` is about how many bytes a row has."""
     rows = sum(group.rows for group in groups)
     timed = [group for group in groups if group.first <= group.last]
-    if any(group.first == LONG_AGO or group.last == EVER for group in timed):
-        raise NotDirectError("a file has no statistics of the time column")
+    if any(group.first < -TIME_LIMIT or group.last > TIME_LIMIT for group in timed):
+        raise NotDirectError("a file has no statistics of the time column, or times beyond ±2^62")
     times = _times(timed, tasks, rows, width)
     slicing = None if times is None else best_slicing(times, reaching(reach), lead_cost=1)
     cuts = [] if slicing is None else _between([part.since for part in slicing.slices[1:]], timed, slicing)
