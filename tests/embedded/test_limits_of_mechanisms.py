@@ -254,8 +254,8 @@ class TestSizes:
         def compiled(*_: object) -> None:
             raise AssertionError("a filter is compiled")
 
-        for module in (filters, lazy_program, run_program):
-            monkeypatch.setattr(module, "generated", compiled)
+        for module, name in ((filters, "filter"), (lazy_program, "lazy_filter"), (run_program, "run_filter")):
+            monkeypatch.setattr(module, f"compile_{name}", compiled)
 
     @pytest.mark.parametrize("joined", [" AND ", " OR "])
     @pytest.mark.parametrize("pattern", ["SEQ(A a, A b)", "AND(A a, A b)"])

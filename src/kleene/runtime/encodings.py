@@ -24,8 +24,9 @@ def plain_events(events: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.Recor
         return events
     if isinstance(events, pa.RecordBatchReader):
         return pa.RecordBatchReader.from_batches(schema, _plain_batches(events, schema))
-    columns = [_plain_column(column, field.type) for column, field in zip(events.columns, schema, strict=True)]
-    if all(new is old for new, old in zip(columns, events.columns, strict=True)):
+    given = events.columns
+    columns = [_plain_column(column, field.type) for column, field in zip(given, schema, strict=True)]
+    if all(new is old for new, old in zip(columns, given, strict=True)):
         return events
     return pa.Table.from_arrays(columns, schema=schema)
 

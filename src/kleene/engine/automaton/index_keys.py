@@ -1,4 +1,4 @@
-"""Conditions between what a run has bound and the event at hand, as keys of an index over the runs that wait.
+"""Conditions between what a run has bound and the current event, as keys of an index over the runs that wait.
 
 A comparison serves if one side reads only the run and the other only the event: `f(run) = g(event)`, `f(run) < g(event)`. Both
 sides become integers in the same order, those of floating-point numbers by their bits. All equalities of an edge make one key;

@@ -113,7 +113,7 @@ class RunBuffer:
 
 
 def _no_indexes(program: RunProgram, room: int) -> dict[str, Array]:
-    """Room for the indexes of so many runs, which are still empty."""
+    """Room for the indexes of a number of runs, which are still empty."""
     count = int(program.nfa.indexes.max(initial=-1)) + 1
     return {
         "keys": np.empty((count, room), np.int64),

@@ -374,7 +374,7 @@ class _SiteBody(FlatBody):
         return any(not isinstance(item, p.Attribute) or self._place(item)[0] != "row" for item in references)
 
     def reads_event(self, node: p.Expression) -> bool:
-        """Whether a node reads the event at hand."""
+        """Whether a node reads the current event."""
         return any(isinstance(item, p.Attribute) and self._place(item)[0] == "row" for item in p.walk(node))
 
     def _place(self, node: p.Attribute) -> tuple[str, int | None]:
