@@ -5,6 +5,7 @@ A condition is data: it has no truth value, so `and`, `or`, `not` and chained co
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -105,7 +106,7 @@ class Term:
         return Term(p.IsNull(self.expression))
 
 
-class _NotAValue:
+class _NotAValue(ABC):
     """A reference to events, whose attributes can be compared. Python would silently evaluate `a.first == 3` to False."""
 
     __slots__ = ()
@@ -123,8 +124,9 @@ class _NotAValue:
     def _misuse(self) -> TypeError:
         return TypeError(f"{self!r} is not a value: compare one of its attributes, such as .price or ['odd name']")
 
+    @abstractmethod
     def __getitem__(self, name: str) -> Term:
-        raise NotImplementedError
+        """An attribute."""
 
     def __getattr__(self, name: str) -> Term:
         if name.startswith("__"):
